@@ -1,27 +1,33 @@
 //! A hash table from short texts to a few bytes, built once: handles of budgets to where they stand.
 //!
-//! A table of offsets, which is small enough for the second cache, and one place for all texts with what they stand for: a lookup waits
-//! for memory once. The standard map has a bucket, and a text elsewhere that it points to, and is twice as large (`costs pairs names`).
+//! ```text
+//! slots:  [ mark of the hash | place ]  ──▶  entries:  [ length of the text | value | text | up to a multiple of 8 ]
+//! ```
 //!
-//! What was tried and lost: a [`Map`](crate::Map) of hashes before entries of one cache line each. It is three times as large, and took
-//! longer than the standard map.
+//! A slot has four bytes, so the slots of 50,000 texts fit the second cache, and the mark keeps a lookup from entries of other texts: it
+//! waits for memory once. The standard map has a bucket, and a text elsewhere that it points to (`costs pairs names`).
+//!
+//! What was tried and lost: a [`Map`](crate::Map) of hashes before entries of one cache line each, which is three times as large and took
+//! longer than the standard map; and hashbrown's table of offsets, which reads its control bytes before a slot.
 
-use hashbrown::HashTable;
-
-use crate::mix::Secret;
+use crate::mix::{Secret, are_same};
 
 /// Bytes before a value: the length of its text.
 const LEN_BYTES: usize = 2;
+/// Entries begin at multiples of it.
+const WORD_BYTES: usize = 8;
 
 /// A table from texts of at most 65,535 bytes to values of `N` bytes. It is built whole and does not change; share it as a snapshot.
 ///
 /// Who does not know the secret cannot choose texts that fall on one another.
 #[derive(Debug)]
 pub struct TextMap<const N: usize> {
-    /// Where entries begin in `bytes`.
-    offsets: HashTable<u32>,
-    /// Entries: the length of a text, little-endian, the value, the text.
-    bytes: Vec<u8>,
+    /// A power of two of them, at most half of them taken. The upper bits of a slot are of the hash, the lower `place_bits` say where the
+    /// entry begins, in words and from 1 on; 0 is nobody's. A text stands in the first free slot from the one on that its hash names.
+    slots: Box<[u32]>,
+    place_bits: u32,
+    entries: Vec<u8>,
+    len: usize,
     secret: Secret,
 }
 
@@ -38,7 +44,7 @@ pub enum TextMapError {
     },
     /// A text, or all of them together, are longer than a table has room for.
     #[error(
-        "a text of {bytes} bytes; a table holds texts of at most 65,535 bytes, and less than 4 GiB of them"
+        "a text of {bytes} bytes; a table holds texts of at most 65,535 bytes, and less than 32 GiB of them"
     )]
     TooLong {
         /// Bytes of the text.
@@ -55,28 +61,34 @@ impl<const N: usize> TextMap<N> {
         secret: Secret,
         entries: impl IntoIterator<Item = (&'t str, [u8; N])>,
     ) -> Result<TextMap<N>, TextMapError> {
-        let entries = entries.into_iter();
-        let offsets = HashTable::with_capacity(entries.size_hint().0);
-        let mut map = TextMap { offsets, bytes: Vec::new(), secret };
+        let (mut bytes, mut texts) = (Vec::new(), Vec::new());
         for (text, value) in entries {
-            map.add(text, value)?;
+            texts.push((text, write(&mut bytes, text, &value)?));
+        }
+        let last = texts.last().map_or(0, |(_, place)| *place);
+        let slots = vec![0; (texts.len() * 2).next_power_of_two()].into_boxed_slice();
+        let place_bits = u32::BITS - last.leading_zeros();
+        let mut map = TextMap { slots, place_bits, entries: bytes, len: texts.len(), secret };
+        for (text, place) in texts {
+            map.put(text, place)?;
         }
         Ok(map)
     }
 
-    fn add(&mut self, text: &str, value: [u8; N]) -> Result<(), TextMapError> {
-        let too_long = || TextMapError::TooLong { bytes: text.len() };
-        let len = u16::try_from(text.len()).map_err(|_| too_long())?;
-        let offset = u32::try_from(self.bytes.len()).map_err(|_| too_long())?;
-        let TextMap { offsets, bytes, secret } = self;
-        let hash = secret.hash(text.as_bytes());
-        if offsets.find(hash, |at| entry::<N>(bytes, *at, text).is_some()).is_some() {
-            return Err(TextMapError::Twice { text: text.to_owned() });
+    /// Enters a text that is among the entries already.
+    fn put(&mut self, text: &str, place: u32) -> Result<(), TextMapError> {
+        let hash = self.secret.hash(text.as_bytes());
+        let mut at = self.first(hash);
+        while let Some(slot) = self.slots.get(at).filter(|slot| **slot != 0) {
+            if self.entry(*slot, hash, text.as_bytes()).is_some() {
+                return Err(TextMapError::Twice { text: text.to_owned() });
+            }
+            at = self.next(at);
         }
-        bytes.extend_from_slice(&len.to_le_bytes());
-        bytes.extend_from_slice(&value);
-        bytes.extend_from_slice(text.as_bytes());
-        offsets.insert_unique(hash, offset, |at| secret.hash(text_at::<N>(bytes, *at)));
+        let marked = u64::from(place) | mark(hash, self.place_bits) << self.place_bits;
+        if let Some(slot) = self.slots.get_mut(at) {
+            *slot = u32::try_from(marked).unwrap_or(place);
+        }
         Ok(())
     }
 
@@ -84,42 +96,76 @@ impl<const N: usize> TextMap<N> {
     #[inline]
     #[must_use]
     pub fn get(&self, text: &str) -> Option<[u8; N]> {
-        let mut value = None;
-        self.offsets.find(self.secret.hash(text.as_bytes()), |at| {
-            value = entry(&self.bytes, *at, text);
-            value.is_some()
-        });
-        value
+        let hash = self.secret.hash(text.as_bytes());
+        let mut at = self.first(hash);
+        loop {
+            // Half of the slots are free, so one is met.
+            let slot = self.slots.get(at).filter(|slot| **slot != 0)?;
+            let found = self.entry(*slot, hash, text.as_bytes());
+            if found.is_some() {
+                return found;
+            }
+            at = self.next(at);
+        }
+    }
+
+    /// The slot that a hash names.
+    #[inline(always)]
+    fn first(&self, hash: u64) -> usize {
+        #[allow(clippy::cast_possible_truncation, reason = "the bits above are masked away")]
+        let upper = hash.rotate_left(32) as usize;
+        upper & (self.slots.len() - 1)
+    }
+
+    #[inline(always)]
+    fn next(&self, at: usize) -> usize {
+        (at + 1) & (self.slots.len() - 1)
+    }
+
+    /// The value of the entry of a slot, if its text is this one.
+    #[inline(always)]
+    fn entry(&self, slot: u32, hash: u64, text: &[u8]) -> Option<[u8; N]> {
+        if u64::from(slot) >> self.place_bits != mark(hash, self.place_bits) {
+            return None;
+        }
+        let place = u64::from(slot) & ((1 << self.place_bits) - 1);
+        let begin = usize::try_from(place).ok()?.checked_sub(1)? * WORD_BYTES;
+        let (len, rest) = self.entries.get(begin..)?.split_first_chunk::<LEN_BYTES>()?;
+        let (value, rest) = rest.split_first_chunk::<N>()?;
+        let is_it = usize::from(u16::from_le_bytes(*len)) == text.len()
+            && are_same(rest.get(..text.len())?, text);
+        is_it.then_some(*value)
     }
 
     /// How many texts it has.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.offsets.len()
+        self.len
     }
 
     /// It has none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.offsets.is_empty()
+        self.len == 0
     }
 }
 
-/// The value of the entry at this offset, if its text is this one.
-#[inline]
-fn entry<const N: usize>(bytes: &[u8], at: u32, text: &str) -> Option<[u8; N]> {
-    let (len, rest) = bytes.get(at as usize..)?.split_first_chunk::<LEN_BYTES>()?;
-    let (value, rest) = rest.split_first_chunk::<N>()?;
-    let is_it = usize::from(u16::from_le_bytes(*len)) == text.len()
-        && rest.get(..text.len())? == text.as_bytes();
-    is_it.then_some(*value)
+/// What a slot keeps of a hash: as many of its lower 32 bits as a slot has room for above the place.
+#[inline(always)]
+fn mark(hash: u64, place_bits: u32) -> u64 {
+    (hash & u64::from(u32::MAX)) >> place_bits
 }
 
-/// The text of the entry at this offset.
-fn text_at<const N: usize>(bytes: &[u8], at: u32) -> &[u8] {
-    let entry = bytes.get(at as usize..).and_then(|rest| rest.split_first_chunk::<LEN_BYTES>());
-    let Some((len, rest)) = entry else { return &[] };
-    rest.get(N..N + usize::from(u16::from_le_bytes(*len))).unwrap_or_default()
+/// Writes an entry. Returns where it begins, in words and from 1 on.
+fn write(bytes: &mut Vec<u8>, text: &str, value: &[u8]) -> Result<u32, TextMapError> {
+    let too_long = || TextMapError::TooLong { bytes: text.len() };
+    let len = u16::try_from(text.len()).map_err(|_| too_long())?;
+    let place = u32::try_from(bytes.len() / WORD_BYTES + 1).map_err(|_| too_long())?;
+    bytes.extend_from_slice(&len.to_le_bytes());
+    bytes.extend_from_slice(value);
+    bytes.extend_from_slice(text.as_bytes());
+    bytes.resize(bytes.len().next_multiple_of(WORD_BYTES), 0);
+    Ok(place)
 }
 
 #[cfg(test)]

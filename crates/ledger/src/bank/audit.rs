@@ -1,6 +1,6 @@
 //! What must hold between the parts of the bank's state, and a figure to compare states by.
 
-use super::keyed::{Answers, KeptAnswer};
+use super::answers::Answers;
 use super::memos::Memos;
 use super::{Bank, Budget, MadeBudgets, Slots};
 use crate::grant::{Expired, Grant};
@@ -344,12 +344,12 @@ impl Digest {
         if let Some(secret) = answers.secret {
             self.bytes(&secret.0);
         }
-        for KeptAnswer { kept, verdict, at_ms } in answers.certain() {
+        for kept in answers.certain() {
             self.bytes(&kept.key.to_le_bytes());
             self.bytes(&kept.digest.to_le_bytes());
-            self.bytes(&kept.answer);
-            self.eat(u64::from(verdict.as_raw()));
-            self.eat(*at_ms);
+            self.bytes(kept.answer);
+            self.eat(u64::from(kept.verdict.as_raw()));
+            self.eat(kept.at_ms);
         }
     }
 

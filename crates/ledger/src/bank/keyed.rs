@@ -1,8 +1,8 @@
 //! Requests with keys: which are under way, and what the finished ones were answered.
 //!
 //! The answers are state: they follow from the records alone, in replay as live. An answer is forgotten when a later one is
-//! recorded at least `answers_kept_ms` after it, and counts as forgotten before that for a claim with such a stamp. Nothing else
-//! forgets one: where no room is left, new keys are refused, or done without an answer that is kept. How long that is may change from run
+//! recorded at least `answers_kept_ms` after it, a few with each, and counts as forgotten before that for a claim with such a stamp.
+//! Nothing else forgets one: where no room is left, new keys are refused, or done without an answer that is kept. How long that is may change from run
 //! to run, so the digest of the state has only those answers that every setting keeps. The claims are of a run: a process that ends takes
 //! its askers with it.
 
@@ -10,138 +10,14 @@ use std::collections::{BTreeMap, VecDeque};
 
 use wire::Verdict;
 
+use super::answers::less_one;
 use super::resolve::ResolveRequest;
-use super::{Bank, Options, Out, ReplayError};
-use crate::keyed::{ANSWER_BYTES_MAX, ANSWER_KEPT_MS_MIN, CLAIM_WAITERS_MAX, CLAIMS_MAX, caller};
+use super::{Bank, Options, Out};
+use crate::keyed::{ANSWER_BYTES_MAX, CLAIM_WAITERS_MAX, CLAIMS_MAX, caller};
 use crate::page::Mark;
 use crate::{
-    Amount, Claimed, Hold, Kept, KeptWith, KeyBytes, Keyed, Origin, Part, Record, Resolution,
-    ToWorker,
+    Amount, Claimed, Hold, Kept, KeptWith, KeyBytes, Keyed, Origin, Record, Resolution, ToWorker,
 };
-
-/// An answer that is kept.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct KeptAnswer {
-    pub(super) kept: Kept,
-    pub(super) verdict: Verdict,
-    /// Never before that of an older one.
-    pub(super) at_ms: u64,
-}
-
-/// The answers, oldest first.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Answers {
-    /// What keys are hashed under; `None` before the first run of this version.
-    pub(super) secret: Option<KeyBytes>,
-    in_order: VecDeque<KeptAnswer>,
-    /// Number of the first one in `in_order`; numbers rise by one.
-    first: u64,
-    /// Hash of the key to number, of the newest.
-    by_key: BTreeMap<u128, u64>,
-    /// How many are in `in_order`, by caller.
-    callers: BTreeMap<u32, usize>,
-}
-
-/// How many keys there are, with the claims under way.
-#[derive(Clone, Copy, Debug, Default)]
-struct Taken {
-    all: usize,
-    /// Of them the caller's own.
-    own: usize,
-}
-
-impl Answers {
-    pub(super) fn len(&self) -> usize {
-        self.in_order.len()
-    }
-
-    /// Number that the next one will have.
-    fn next(&self) -> u64 {
-        self.first + self.in_order.len() as u64
-    }
-
-    fn get(&self, key: u128, at_ms: u64, kept_ms: u64) -> Option<&KeptAnswer> {
-        let place = usize::try_from(self.by_key.get(&key)? - self.first).ok()?;
-        self.in_order.get(place).filter(|answer| at_ms < answer.at_ms + kept_ms)
-    }
-
-    /// How many are not over at an instant. Those of the caller are counted only where they may be more than `own_max`.
-    fn taken(&self, caller: u32, at_ms: u64, kept_ms: u64, own_max: usize) -> Taken {
-        let over = self.in_order.partition_point(|answer| answer.at_ms + kept_ms <= at_ms);
-        let mut own = self.callers.get(&caller).copied().unwrap_or(0);
-        if own >= own_max {
-            let is_own = |answer: &&KeptAnswer| crate::keyed::caller(answer.kept.key) == caller;
-            own -= self.in_order.iter().take(over).filter(is_own).count();
-        }
-        Taken { all: self.in_order.len() - over, own }
-    }
-
-    /// Those that every setting keeps, as far as the newest one says: what a digest can be made of.
-    pub(super) fn certain(&self) -> impl Iterator<Item = &KeptAnswer> {
-        let newest_ms = self.in_order.back().map_or(0, |last| last.at_ms);
-        let over =
-            self.in_order.partition_point(|answer| answer.at_ms + ANSWER_KEPT_MS_MIN <= newest_ms);
-        self.in_order.iter().skip(over)
-    }
-
-    /// Would [`Answers::keep`] take it?
-    pub(super) fn check(&self, kept: &Kept, at_ms: u64) -> Result<(), ReplayError> {
-        let refused = ReplayError::Answer { key: kept.key };
-        let is_free = self.get(kept.key, at_ms, ANSWER_KEPT_MS_MIN).is_none();
-        let fits = kept.answer.len() <= ANSWER_BYTES_MAX && is_free;
-        if fits { Ok(()) } else { Err(refused) }
-    }
-
-    /// Forgets what is over by then, and keeps one more.
-    pub(super) fn keep(&mut self, kept: &Kept, verdict: Verdict, at_ms: u64, kept_ms: u64) {
-        // Stamps of different workers need not rise.
-        let at_ms = self.in_order.back().map_or(at_ms, |last| at_ms.max(last.at_ms));
-        while let Some(old) =
-            self.in_order.pop_front_if(|answer| answer.at_ms.saturating_add(kept_ms) <= at_ms)
-        {
-            // A newer one of its key may be there, where an earlier run kept answers for less long.
-            if self.by_key.get(&old.kept.key) == Some(&self.first) {
-                self.by_key.remove(&old.kept.key);
-            }
-            self.first += 1;
-            less_one(&mut self.callers, caller(old.kept.key));
-        }
-        self.by_key.insert(kept.key, self.next());
-        *self.callers.entry(caller(kept.key)).or_default() += 1;
-        self.in_order.push_back(KeptAnswer { kept: kept.clone(), verdict, at_ms });
-    }
-
-    /// Are the index and the counts what the row says?
-    pub(super) fn audit(&self) -> Result<(), String> {
-        let ascending = self.in_order.iter().zip(self.in_order.iter().skip(1));
-        if let Some((_, late)) = ascending.into_iter().find(|(one, next)| one.at_ms > next.at_ms) {
-            return Err(format!("the answer to key {:032x} is out of order", late.kept.key));
-        }
-        let (mut newest, mut callers) = (BTreeMap::new(), BTreeMap::new());
-        for (number, answer) in (self.first..).zip(&self.in_order) {
-            newest.insert(answer.kept.key, number);
-            *callers.entry(caller(answer.kept.key)).or_default() += 1;
-        }
-        let whole = newest == self.by_key && callers == self.callers;
-        if whole { Ok(()) } else { Err("the index of answers is not that of its row".into()) }
-    }
-
-    pub(super) fn parts(&self, each: &mut dyn FnMut(Part)) {
-        self.secret.into_iter().for_each(|secret| each(Part::AnswerSecret(secret)));
-        for KeptAnswer { kept, verdict, at_ms } in &self.in_order {
-            let (kept, verdict, at_ms) = (kept.clone(), *verdict, *at_ms);
-            each(Part::Answer { kept, verdict, at_ms });
-        }
-    }
-}
-
-fn less_one(counts: &mut BTreeMap<u32, usize>, of: u32) {
-    let Some(count) = counts.get_mut(&of) else { return };
-    *count -= 1;
-    if *count == 0 {
-        counts.remove(&of);
-    }
-}
 
 /// Who waits for a claim.
 #[derive(Clone, Copy, Debug)]
@@ -264,13 +140,13 @@ impl Bank {
     /// What a claim comes to; `None` if it waits.
     fn claim(&mut self, asker: Asker, (key, digest): (u128, u128), at_ms: u64) -> Option<Claimed> {
         let kept_ms = self.options.answers_kept_ms;
-        if let Some(KeptAnswer { kept, verdict, .. }) = self.answers.get(key, at_ms, kept_ms) {
+        if let Some(kept) = self.answers.get(key, at_ms, kept_ms) {
             if kept.digest != digest {
                 self.counts.keys_reused += 1;
                 return Some(Claimed::Conflict);
             }
             self.counts.keys_repeated += 1;
-            return Some(Claimed::Answer { verdict: *verdict, answer: kept.answer.clone() });
+            return Some(Claimed::Answer { verdict: kept.verdict, answer: kept.answer.into() });
         }
         let full = self.claims.is_full();
         if let Some(claim) = self.claims.by_key.get_mut(&key) {
@@ -295,19 +171,19 @@ impl Bank {
 
     /// Is there no place for another key of this caller? Every claim may become an answer, so none is let in that could not be kept. A
     /// caller has at most half of the places while others have some.
-    fn is_taken(&self, key: u128, at_ms: u64) -> bool {
+    fn is_taken(&mut self, key: u128, at_ms: u64) -> bool {
         let Options { answers_max, answers_kept_ms, .. } = self.options;
+        self.answers.pass(at_ms, answers_kept_ms);
         let (of, half) = (caller(key), answers_max.div_ceil(2));
-        let own_claims = self.claims.callers.get(&of).copied().unwrap_or(0);
-        let kept = self.answers.taken(of, at_ms, answers_kept_ms, half.saturating_sub(own_claims));
-        let (all, own) = (kept.all + self.claims.by_key.len(), kept.own + own_claims);
+        let (kept, own_kept) = self.answers.taken(of);
+        let own = own_kept + self.claims.callers.get(&of).copied().unwrap_or(0);
+        let all = kept + self.claims.by_key.len();
         all >= answers_max || own >= half && all > own
     }
 
-    /// The keys of callers, with those of claims under way: the caller's number and how many it has, the largest first.
+    /// The answers that are not over, by caller: its number and how many it has, the largest first.
     pub fn answers_by_caller(&self) -> Vec<(u32, usize)> {
-        let mut all: Vec<(u32, usize)> =
-            self.answers.callers.iter().map(|(caller, count)| (*caller, *count)).collect();
+        let mut all: Vec<(u32, usize)> = self.answers.callers().collect();
         all.sort_by_key(|(caller, count)| (std::cmp::Reverse(*count), *caller));
         all
     }
@@ -357,11 +233,11 @@ impl Bank {
         if answer.len() > ANSWER_BYTES_MAX {
             return Resolution::refused(Verdict::BadAmount);
         }
-        let before = self.answers.next();
+        let before = self.answers.made();
         let kept = Kept { key, digest, answer: answer.clone() };
         let kept = Box::new(KeptWith::Answer(kept));
         let resolution = self.resolve(request, Some(kept), out);
-        if self.answers.next() > before {
+        if self.answers.made() > before {
             self.counts.keys_kept += 1;
             if let Some(claim) = self.claims.end(worker, key) {
                 answer_all(claim, resolution.verdict, &answer, out);

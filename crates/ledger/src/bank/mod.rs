@@ -4,7 +4,7 @@
 //! - `fill`: how much money goes to which purse, and how it comes back.
 //! - `hungry`: wants that wait for money on its way.
 //! - `resolve`: confirm, settle, release.
-//! - `keyed`: requests with keys of idempotency, and their first answers.
+//! - `keyed`: requests with keys of idempotency. `answers`: their first answers.
 //! - `memos`: what doors have recorded, judged before it is.
 //! - `timeline`: everything that happens because time passed.
 //! - `reconcile`: what is known in the end of holds that expired.
@@ -12,6 +12,7 @@
 //! - `restore`: the state as parts, and back.
 //! - `audit`: what must hold between the parts of the state.
 
+mod answers;
 mod apply;
 mod audit;
 mod configure;
@@ -44,7 +45,8 @@ use crate::{
     LedgerEvidence, Line, MemoAnswer, MemoJudge, OPERATOR_TEXT_MAX, Owner, Record, ToBank,
     ToWorker, TokenKey, WindowLimit, WindowUse,
 };
-use keyed::{Answers, Claims};
+use answers::Answers;
+use keyed::Claims;
 use made::MadeBudgets;
 use memos::Memos;
 use slots::Slots;
@@ -71,13 +73,13 @@ pub struct Options {
     pub grant_ms_max: u64,
     /// Grants that may be open at once; above it no purse is filled by a new grant.
     pub grants_max: usize,
-    /// Pages of marks (256 holds, 128 bytes each) that may exist; above it the answer is `Busy`.
+    /// Pages of marks (256 holds, 160 bytes each) that may exist; above it the answer is `Busy`.
     pub pages_max: usize,
-    /// Budgets made on their first ask that may be live at once...
-    pub made_max: usize,
     /// Holds settled with another amount than their own of which the amount may be kept (8 bytes each, with the room for growing at most 16);
     /// above it, it is not known of further ones, and a later higher price of theirs books nothing.
     pub amounts_max: usize,
+    /// Budgets made on their first ask that may be live at once...
+    pub made_max: usize,
     /// ...and directly under one parent.
     pub made_under_max: usize,
     /// Answers that are kept for keys of idempotency, with the claims under way; above it a new key is [`Claimed::Busy`], or
@@ -101,9 +103,9 @@ impl Default for Options {
             grant_ms_max: 600_000,
             grants_max: 4_000_000,
             pages_max: 8_000_000,
+            amounts_max: 64_000_000,
             made_max: 1_000_000,
             made_under_max: 10_000,
-            amounts_max: 64_000_000,
             answers_max: 4_000_000,
             answers_kept_ms: 3_600_000,
             memo_judges: Vec::new(),
@@ -150,11 +152,11 @@ counters::counters! {
         clock_back: "Stamps of a worker that went back; the later stamp counts.", failing("clock_back", "/docs/operations.md#the-clock");
         grants_full: "Wants that `ledger.grants_max` refused: raise the limit.", failing("grants_full", LIMITS);
         pages_full: "Resolves that `ledger.mark_pages_max` refused: raise the limit.", failing("mark_pages_full", LIMITS);
-        made: "Budgets made on their first ask, or back after they had ended.", name("budgets_made");
-        made_full: "Asks for a budget that `budgets.templates_max` or `budgets.templates_under_max` refused: raise the limit.", failing("templates_full", LIMITS), name("templates_full");
         amounts_full: "Settles of which the amount was not kept, as `ledger.amounts_max` was reached: a later higher price books nothing. Raise the limit.", failing("amounts_full", LIMITS);
         topped_up: "Billing notices with a higher price than was booked for their hold: the difference was booked.";
         amounts_unknown: "Billing notices of holds of which it is not known with what they were settled; nothing was booked.";
+        made: "Budgets made on their first ask, or back after they had ended.", name("budgets_made");
+        made_full: "Asks for a budget that `budgets.templates_max` or `budgets.templates_under_max` refused: raise the limit.", failing("templates_full", LIMITS), name("templates_full");
         idled: "Budgets made on their first ask that ended because nobody asked of them.", name("budgets_idled");
         keys_kept: "Answers kept for keys of idempotency.";
         keys_repeated: "Requests whose key was known, answered with the first answer.";
@@ -272,10 +274,10 @@ pub struct Bank {
     purse_notes: Vec<PurseNote>,
     grants: Grants,
     pages: usize,
-    keys: TokenKeys,
-    answers: Answers,
     /// Entries of amounts in them.
     amounts: usize,
+    keys: TokenKeys,
+    answers: Answers,
     claims: Claims,
     memos: Memos,
     timeline: Timeline,
@@ -301,9 +303,9 @@ impl Bank {
             purse_notes: Vec::new(),
             grants: Grants::default(),
             pages: 0,
+            amounts: 0,
             keys: TokenKeys::default(),
             answers: Answers::default(),
-            amounts: 0,
             claims: Claims::default(),
             memos: Memos::default(),
             timeline: Timeline::default(),

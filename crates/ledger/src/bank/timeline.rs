@@ -163,6 +163,7 @@ impl Bank {
     }
 
     pub(super) fn run_timeline(&mut self, out: &mut Out) {
+        self.answers.pass(self.now_ms, self.options.answers_kept_ms);
         let safe_ms = self.safe_ms();
         while let Some((due_ms, events)) = self.timeline.pop(safe_ms, self.now_ms) {
             for event in events {
