@@ -447,6 +447,7 @@ impl<D: DoorSet> Service for Worker<D> {
         self.till.lap(WorkerStage::Gauges, 1);
         let waits_ms = self.doors.wait_ms(&mut self.till);
         let wait_ms_max = waits_ms.map_or(IDLE_MS, |waits_ms| waits_ms.clamp(1, IDLE_MS));
-        Turn { wait_ms_max, spin: false, drained: self.doors.is_drained() }
+        let drained = self.till.questions.is_empty() && self.doors.is_drained();
+        Turn { wait_ms_max, spin: false, drained }
     }
 }

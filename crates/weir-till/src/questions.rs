@@ -70,6 +70,11 @@ impl Questions {
         self.unsent.push_front((conn, question));
     }
 
+    /// No question waits for the bank.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
     /// Waits a question of this connection?
     pub fn has(&self, conn: u64) -> bool {
         self.waiting.contains_key(&conn)

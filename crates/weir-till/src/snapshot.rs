@@ -40,41 +40,29 @@ impl Snapshot {
     }
 }
 
-/// Handles of live budgets of one configuration, both ways.
+/// Handles of one configuration, both ways.
 #[derive(Debug)]
 pub struct Names {
     /// The slot and the id by the whole text, behind a hash with a key that is drawn at the start: strangers cannot choose handles that
     /// collide.
     budgets: TextMap<12>,
-    /// By slot.
+    /// By slot, those of ended budgets too: who may name a budget may also settle what was held of it.
     handles: HashMap<u32, Handle>,
 }
 
 impl Names {
     /// Of the budgets of a configuration.
     pub fn new(secret: Secret, bank: &Bank) -> Names {
-        let named = |(name, slot): (&Handle, u32)| (name.clone(), slot, bank.spec(slot).id);
-        Names::build(secret, bank.handles().map(named).collect())
+        let live: Vec<(&Handle, u32, u64)> =
+            bank.handles().map(|(name, slot)| (name, slot, bank.spec(slot).id)).collect();
+        let all = (0..u32::try_from(bank.slots()).unwrap_or(u32::MAX))
+            .filter_map(|slot| Some((slot, bank.spec(slot).handle.clone()?)));
+        Names { budgets: by_text(secret, &live), handles: all.collect() }
     }
 
     /// Of no budget.
     pub fn none() -> Names {
-        Names::build(Secret::new(0), Vec::new())
-    }
-
-    /// Of handles, each with the slot and the id of its budget.
-    fn build(secret: Secret, named: Vec<(Handle, u32, u64)>) -> Names {
-        let value = |slot: u32, id: u64| {
-            let mut value = [0; 12];
-            value[..4].copy_from_slice(&slot.to_le_bytes());
-            value[4..].copy_from_slice(&id.to_le_bytes());
-            value
-        };
-        let texts = named.iter().map(|(name, slot, id)| (name.as_str(), value(*slot, *id)));
-        let budgets = TextMap::build(secret, texts)
-            .expect("the bank has each handle once, and none of more than 128 bytes");
-        let handles = named.into_iter().map(|(name, slot, _)| (slot, name)).collect();
-        Names { budgets, handles }
+        Names { budgets: by_text(Secret::new(0), &[]), handles: HashMap::new() }
     }
 
     /// The slot and the id of the budget with this handle.
@@ -88,6 +76,19 @@ impl Names {
     pub fn handle(&self, slot: u32) -> Option<&Handle> {
         self.handles.get(&slot)
     }
+}
+
+/// Handles, each with the slot and the id of its budget.
+fn by_text(secret: Secret, named: &[(&Handle, u32, u64)]) -> TextMap<12> {
+    let value = |slot: u32, id: u64| {
+        let mut value = [0; 12];
+        value[..4].copy_from_slice(&slot.to_le_bytes());
+        value[4..].copy_from_slice(&id.to_le_bytes());
+        value
+    };
+    let texts = named.iter().map(|(name, slot, id)| (name.as_str(), value(*slot, *id)));
+    TextMap::build(secret, texts)
+        .expect("the bank has each handle once, and none of more than 128 bytes")
 }
 
 /// What does not change in a run.

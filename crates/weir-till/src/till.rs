@@ -143,6 +143,12 @@ impl Till {
         })
     }
 
+    /// The same of a budget whose handle is at hand, as that of one that only the bank knows.
+    #[must_use]
+    pub fn allows_named(principal: Option<&Arc<Principal>>, id: u64, handle: Option<&str>) -> bool {
+        principal.is_none_or(|principal| principal.scopes().allows(id, handle))
+    }
+
     /// Asks the bank for the budget with this handle, which is to be made from a template if there is none yet: where
     /// neither the snapshot nor [`Till::opened`] knows it. The door that `reply` names hears of it with
     /// `Heard::Budget`, once the budget is sealed.

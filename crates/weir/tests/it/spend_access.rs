@@ -7,7 +7,7 @@ use serde_json::json;
 use weir_config::config::Config;
 
 use crate::spend::{Caller, patient};
-use crate::support::{Setup, cores, line, over_transports, text, wait_value};
+use crate::support::{Setup, cores, line, over_transports, text, wait_for, wait_value};
 
 fn budgets() -> String {
     [1, 2].map(|id| line(id, "10", "")).concat()
@@ -307,6 +307,26 @@ fn a_scope_of_handles_settles_at_whichever_worker_a_connection_meets() {
             }
         },
     );
+}
+
+/// Who may name a budget by its handle may settle what was held of it when the file names it no more.
+#[test]
+fn a_scope_of_handles_settles_what_a_budget_held_that_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tokens");
+    std::fs::write(&file, "ours spend ours-0123456789a handle:team/*\n").unwrap();
+    let node = patient(&(line(1, "10", r#","handle":"team/a""#) + &line(2, "10", "")))
+        .with("spend.tokens_file", text(&file))
+        .with("budgets.end_share_max_percent", "100")
+        .start();
+    let mut ours = Caller::to(&node).with(&bearer("ours-0123456789a"));
+    let ask = json!({"budget": "team/a", "amount": "1.00", "confirm": true});
+    let (status, held) = ours.call("reserve", &ask);
+    assert_eq!(status, 200, "{held}");
+    std::fs::write(node.budgets_file(), line(2, "10", "")).unwrap();
+    wait_for("the end", || ours.call("reserve", &ask).0 == 404);
+    let (status, answer) = ours.call("settle", &json!({"token": held["token"], "amount": "0.40"}));
+    assert_eq!((status, &answer["verdict"]), (200, &json!("settled")), "{answer}");
 }
 
 /// Where a budget stands is the bank's word: a worker that never met it knows as well, and a look makes none.

@@ -162,7 +162,7 @@ impl SpendConn {
     /// May who showed the last token see this budget?
     fn may_see(&self, id: u64, handle: Option<&str>) -> bool {
         let principal = self.entered.as_ref().and_then(|entered| entered.principal.as_ref());
-        principal.is_none_or(|principal| principal.scopes().allows(id, handle))
+        Till::allows_named(principal, id, handle)
     }
 }
 
