@@ -74,10 +74,12 @@ pub enum Outcome {
     Faulty(Fault, &'static str),
     /// The call cannot be read.
     Bad(BadCall),
-    /// The refusal of the first request under the same key, which this one waited for; or an answer that an earlier version kept.
+    /// What the first request under the same key was told, which this one waited for; or an answer that an earlier version kept.
     Kept {
         /// What it came to.
         verdict: Verdict,
+        /// When it is worth asking again, seconds; 0 = it is not, or nobody knows.
+        retry_after_s: u32,
         /// Its body; empty: the verdict says all.
         body: Box<[u8]>,
     },
@@ -110,15 +112,13 @@ impl Outcome {
     /// A refusal with nothing to add.
     #[must_use]
     pub fn refused(verdict: Verdict) -> Outcome {
-        // Money comes back when holds end, and plans and queues move on: within a second.
-        let retry_after_s = u32::from(matches!(status_of(verdict), 429 | 503));
-        Outcome::Refused { verdict, retry_after_s, detail: None, field: None }
+        Outcome::Refused { verdict, retry_after_s: soon_s(verdict), detail: None, field: None }
     }
 
     /// A refusal that says what is wrong in particular.
     #[must_use]
     pub fn told(verdict: Verdict, detail: &str) -> Outcome {
-        let retry_after_s = u32::from(matches!(status_of(verdict), 429 | 503));
+        let retry_after_s = soon_s(verdict);
         Outcome::Refused { verdict, retry_after_s, detail: Some(detail.into()), field: None }
     }
 
@@ -182,10 +182,10 @@ impl Outcome {
         }
     }
 
-    /// What a repeat under its key gets, beside the verdict: so few bytes that many keys fit into memory. Of a refusal, which only
-    /// those get who wait for it, the body; empty where that is longer than `max` bytes.
+    /// What a repeat under its key gets, beside the verdict, as long as the answer is kept: so few bytes that many keys fit into
+    /// memory. Of a refusal nothing is kept.
     #[must_use]
-    pub fn to_keep(&self, max: usize) -> Vec<u8> {
+    pub fn to_keep(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         match self {
             Self::Granted { token, amount, unit, deadline_ms } => {
@@ -207,12 +207,22 @@ impl Outcome {
                 keep_amount(&mut bytes, *amount, *unit);
             }
             Self::Released { .. } => bytes.push(RELEASED),
-            _ => self.write(&mut bytes),
+            _ => {}
         }
-        if bytes.len() <= max { bytes } else { Vec::new() }
+        bytes
     }
 
-    /// The answer that was kept: what [`Outcome::to_keep`] gave, and the verdict that the call came to.
+    /// What those get, beside the verdict, who wait for this answer under the same key: its own bytes, and when to ask again. It
+    /// booked nothing, so it is never recorded, and may be as long as it is.
+    #[must_use]
+    pub fn to_tell(&self) -> Vec<u8> {
+        let mut bytes = vec![TOLD];
+        bytes.extend_from_slice(&self.retry_after_s().to_le_bytes());
+        self.write(&mut bytes);
+        bytes
+    }
+
+    /// The answer that was kept or told: what [`Outcome::to_keep`] or [`Outcome::to_tell`] gave, and the verdict that the call came to.
     #[must_use]
     pub fn kept(verdict: Verdict, bytes: Box<[u8]>) -> Outcome {
         let read = match &*bytes {
@@ -231,15 +241,25 @@ impl Outcome {
                 read_amount(rest).map(|(amount, unit)| Outcome::Spent { verdict, amount, unit })
             }
             [RELEASED] => Some(Outcome::Released { repeat: false }),
+            [TOLD, rest @ ..] => rest.split_first_chunk().map(|(seconds, body)| Outcome::Kept {
+                verdict,
+                retry_after_s: u32::from_le_bytes(*seconds),
+                body: body.into(),
+            }),
             _ => None,
         };
-        read.unwrap_or(Outcome::Kept { verdict, body: bytes })
+        read.unwrap_or_else(|| Outcome::Kept {
+            verdict,
+            retry_after_s: soon_s(verdict),
+            body: bytes,
+        })
     }
 
     fn retry_after_s(&self) -> u32 {
         match self {
-            Self::Refused { retry_after_s, .. } => *retry_after_s,
-            Self::Kept { verdict, .. } => u32::from(matches!(status_of(*verdict), 429 | 503)),
+            Self::Refused { retry_after_s, .. } | Self::Kept { retry_after_s, .. } => {
+                *retry_after_s
+            }
             Self::Faulty(fault, _) => u32::from(fault.status() == 503),
             _ => 0,
         }
@@ -303,12 +323,20 @@ impl Outcome {
     }
 }
 
+/// When it is worth asking again after a refusal of which no more is known, seconds: money comes back when holds end, and plans and
+/// queues move on, within a second.
+fn soon_s(verdict: Verdict) -> u32 {
+    u32::from(matches!(status_of(verdict), 429 | 503))
+}
+
 /// The forms of kept answers, by their first byte. They are in journals: a form stays what it is.
 const GRANTED: u8 = b'g';
 const CONFIRMED: u8 = b'c';
 const SETTLED: u8 = b's';
 const SPENT: u8 = b'p';
 const RELEASED: u8 = b'r';
+/// The form of an answer that is told and not kept, which no journal has: a number of seconds and a body.
+const TOLD: u8 = b't';
 
 fn keep_amount(bytes: &mut Vec<u8>, amount: Amount, unit: Unit) {
     bytes.extend_from_slice(&amount.get().to_le_bytes());
@@ -604,7 +632,7 @@ mod tests {
         let outcomes = [
             granted(),
             Outcome::Bad(BadCall::Twice { member: "amount" }),
-            Outcome::kept(Verdict::Granted, granted().to_keep(512).into()),
+            Outcome::kept(Verdict::Granted, granted().to_keep().into()),
             Outcome::refused(Verdict::AlreadySettled),
         ];
         let mut room = AnswerRoom::default();
@@ -625,7 +653,7 @@ mod tests {
     fn what_is_kept_is_short_and_answered_byte_for_byte() {
         let mut room = AnswerRoom::default();
         for (outcome, verdict, text) in moved() {
-            let kept = outcome.to_keep(512);
+            let kept = outcome.to_keep();
             assert!(kept.len() <= 53, "{text}: {}", kept.len());
             assert_eq!(Outcome::kept(verdict, kept.into()), outcome);
         }
@@ -634,13 +662,39 @@ mod tests {
         assert_eq!((room.one(&old).status, room.one(&old).body), (200, &b"{\"token\":\"x\"}"[..]));
         let old = Outcome::kept(Verdict::Settled, Box::default());
         assert_eq!(room.one(&old).body, br#"{"verdict":"settled","repeat":false}"#);
-        let busy = Outcome::refused(Verdict::Busy);
-        let first = room.one(&busy).body.to_vec();
-        let waited = Outcome::kept(Verdict::Busy, busy.to_keep(512).into());
-        let answer = room.one(&waited);
-        assert_eq!((answer.status, answer.headers), (429, &b"Retry-After: 1\r\n"[..]));
-        assert_eq!(answer.body, first);
-        assert!(busy.to_keep(20).is_empty(), "longer than is kept");
+        let old = Outcome::kept(Verdict::Busy, Box::default());
+        assert_eq!(room.one(&old).headers, b"Retry-After: 1\r\n");
+        assert!(Outcome::refused(Verdict::Busy).to_keep().is_empty(), "a refusal is not kept");
+    }
+
+    /// Whatever booked nothing: a repeat, which says so, and refusals with their time and their member, however long.
+    #[test]
+    fn who_waits_under_a_key_is_told_the_same_bytes() {
+        let (amount, unit) = (Some(Amount::new(7)), usd());
+        let verdict = Verdict::Settled;
+        let field = Field::new("amount", Some(&"9".repeat(40)), &"x".repeat(600));
+        let cases = [
+            Outcome::Confirmed { repeat: true, deadline_ms: 9 },
+            Outcome::Settled { verdict, amount, unit, repeat: true },
+            Outcome::Settled { verdict, amount: None, unit, repeat: true },
+            Outcome::Released { repeat: true },
+            Outcome::refused(Verdict::Busy),
+            Outcome::refused(Verdict::Expired),
+            Outcome::refused_for(Verdict::DayExhausted, 3_707_500).with_left(Amount::new(5), unit),
+            Outcome::of_field(Verdict::BadAmount, &"long ".repeat(200), field),
+        ];
+        let mut room = AnswerRoom::default();
+        for first in cases {
+            let told = Outcome::kept(first.verdict().unwrap(), first.to_tell().into());
+            let written = |answer: Response<'_>| {
+                (answer.status, answer.headers.to_vec(), answer.body.to_vec())
+            };
+            assert_eq!(written(room.one(&told)), written(room.one(&first)), "{first:?}");
+        }
+        let day = Outcome::refused_for(Verdict::DayExhausted, 3_707_500);
+        let told = Outcome::kept(Verdict::DayExhausted, day.to_tell().into());
+        assert_eq!(room.one(&told).headers, b"Retry-After: 3708\r\n");
+        assert_eq!(read(&room.one(&told))["verdict"], "day_exhausted");
     }
 
     #[test]

@@ -10,7 +10,8 @@ use crate::answer::{AnswerRoom, GET_ONLY, OF_A_PAGE, Outcome, POST_ONLY, refusal
 use crate::call::CallKind;
 use crate::document;
 use crate::problem::{BadCall, Fault};
-use crate::read::{Entry, ReadLimits, Reader, Sender};
+use crate::read::{Entry, ReadLimits, Reader, Sender, id, is_digits};
+use crate::text::Text;
 
 /// Answers 200 while the node serves.
 pub const HEALTH_PATH: &str = "/healthz";
@@ -24,6 +25,7 @@ const PAGE_PATH: &str = "/docs";
 /// Says what this is: the same page.
 const ROOT_PATH: &str = "/";
 
+const IN_PATH: &str = "an id (digits without leading zeros) or a handle after /v1/budgets/";
 const ALLOW_POST: &[u8] = b"Allow: POST\r\n";
 const ALLOW_GET: &[u8] = b"Allow: GET, HEAD\r\n";
 const RETRY_SOON: &[u8] = b"Retry-After: 1\r\n";
@@ -200,7 +202,7 @@ impl<'p> Route<'p> {
     }
 }
 
-/// Why a sender is not let in, or a budget's name in a path is none.
+/// Why a sender is not let in.
 struct Refused(Fault, &'static str, &'static [u8]);
 
 impl<G: Gate> Front<'_, G> {
@@ -261,10 +263,7 @@ impl<G: Gate> Front<'_, G> {
             }
             None => {
                 if let Err(why) = reader.batch(request.body, &sender, &settings.read) {
-                    self.gate.fault(match why {
-                        BadCall::Entries { .. } => Fault::TooLarge,
-                        _ => Fault::Malformed,
-                    });
+                    self.gate.fault(why.fault());
                     return reply.send(&room.one(&Outcome::Bad(why)));
                 }
                 Form::Batch
@@ -293,8 +292,9 @@ impl<G: Gate> Front<'_, G> {
         }
         let mut room = [0; wire::HANDLE_BYTES_MAX];
         let Some(name) = budget_name(name, &mut room) else {
-            let detail = "the path names no budget: expected an id or a handle after /v1/budgets/";
-            return self.refuse(Refused(Fault::Malformed, detail, b""), reply);
+            let bad = BadCall::Path { found: Text::cut(name), expected: IN_PATH };
+            self.gate.fault(bad.fault());
+            return reply.send(&self.door.room.one(&Outcome::Bad(bad)));
         };
         match self.gate.standing(conn, name) {
             Some(outcome) => reply.send(&self.door.room.one(&outcome)),
@@ -417,9 +417,8 @@ fn budget_name<'r>(
         (bytes, len) = (rest, len + 1);
     }
     let name = std::str::from_utf8(&room[..len]).ok()?;
-    if !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit()) {
-        let is_plain = name == "0" || !name.starts_with('0');
-        return name.parse().ok().filter(|_| is_plain).map(BudgetName::Id);
+    if is_digits(name) {
+        return id(name).map(BudgetName::Id);
     }
     Handle::check(name).ok().map(|()| BudgetName::Handle(name))
 }

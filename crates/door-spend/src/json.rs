@@ -46,6 +46,15 @@ impl<'a> Written<'a> {
         count
     }
 
+    /// Bytes of what it says.
+    pub(crate) fn bytes(self) -> usize {
+        let (mut rest, mut count) = (self.0, 0);
+        while let Some((found, len)) = next(rest) {
+            (rest, count) = (&rest[len..], count + found.len_utf8());
+        }
+        count
+    }
+
     /// Writes what it says, and returns the length; `None`: it is longer than the room, unless it may be cut.
     fn unescape(self, room: &mut [u8], cut: bool) -> Option<usize> {
         let (mut rest, mut to) = (self.0, 0);

@@ -94,6 +94,14 @@ pub enum BadCall {
         /// How many there may be.
         max: usize,
     },
+    /// What a path names is neither an id nor a handle.
+    #[error("the path: found {found:?}, expected {expected}")]
+    Path {
+        /// What follows `/v1/budgets/`, as it was sent, at most the first 40 bytes.
+        found: Text<40>,
+        /// What should stand there.
+        expected: &'static str,
+    },
     /// The header `Idempotency-Key` cannot be used.
     #[error("header Idempotency-Key: expected {0}")]
     Key(&'static str),
@@ -124,9 +132,17 @@ impl BadCall {
         match self {
             // What is no amount by its form is told as one that the unit does not allow.
             BadCall::Value { member: "amount", .. } => Kind::of(Verdict::BadAmount),
-            BadCall::Value { member: "token", .. } => Fault::BadToken.kind(),
-            BadCall::Entries { .. } => Fault::TooLarge.kind(),
-            _ => Fault::Malformed.kind(),
+            _ => self.fault().kind(),
+        }
+    }
+
+    /// The fault that it is counted as.
+    #[must_use]
+    pub fn fault(&self) -> Fault {
+        match self {
+            BadCall::Value { member: "token", .. } => Fault::BadToken,
+            BadCall::Entries { .. } => Fault::TooLarge,
+            _ => Fault::Malformed,
         }
     }
 
@@ -155,6 +171,9 @@ impl BadCall {
             }
             BadCall::Handle(error) => {
                 Field::new("budget", Some(&error.found()), HandleError::EXPECTED)
+            }
+            BadCall::Path { found, expected } => {
+                Field::new("budget", Some(found.as_str()), expected)
             }
             BadCall::Key(expected) => Field::new("Idempotency-Key", None, expected),
         })

@@ -308,7 +308,7 @@ impl<'a> Members<'a> {
     fn hold_ms(&self, confirm: bool, max: u32) -> Result<Option<u32>, BadCall> {
         let hold_ms = number("hold_ms", self.hold_ms, 1, HOLD_MS_MAX)?;
         match hold_ms {
-            Some(_) if confirm => Err(wrong_present("hold_ms", self.hold_ms, NO_HOLD_MS)),
+            Some(found) if confirm => Err(value("hold_ms", &found.to_string(), NO_HOLD_MS)),
             Some(found) if found > max => Err(BadCall::HoldTooLong { found, max }),
             fits => Ok(fits),
         }
@@ -321,7 +321,7 @@ impl<'a> Members<'a> {
         match found {
             Value::Text(text) => {
                 let mut room = [0; wire::HANDLE_BYTES_MAX];
-                let length = HandleError::Length { found: text.chars() };
+                let length = HandleError::Length { found: text.bytes() };
                 let text = text.read(&mut room).ok_or(BadCall::Handle(length))?;
                 if let Some(id) = id(text) {
                     return Ok(Budget::Id(id));
@@ -352,6 +352,8 @@ impl<'a> Members<'a> {
                 let is_whole = len == Ok(token.len());
                 is_whole.then_some(token).ok_or_else(|| value("token", "...", TOKEN))
             }
+            // As many characters, but not all of them of the alphabet.
+            None if text.chars() == TOKEN_CHARS => Err(value("token", "...", TOKEN)),
             _ => Err(value("token", &format!("{} characters", text.chars()), TOKEN)),
         }
     }
@@ -394,12 +396,12 @@ fn present(value: Option<Value<'_>>) -> Option<Value<'_>> {
     value.filter(|value| *value != Value::Null)
 }
 
-fn is_digits(text: &str) -> bool {
+pub(crate) fn is_digits(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// An id by its digits: "007" and "7" would be two names of one budget.
-fn id(digits: &str) -> Option<u64> {
+pub(crate) fn id(digits: &str) -> Option<u64> {
     let is_plain = is_digits(digits) && (digits == "0" || !digits.starts_with('0'));
     digits.parse().ok().filter(|_| is_plain)
 }
@@ -443,15 +445,7 @@ fn value(member: &'static str, found: &str, expected: &'static str) -> BadCall {
 }
 
 fn wrong(member: &'static str, found: &Value<'_>, expected: &'static str) -> BadCall {
-    BadCall::Value { member, found: shown(found), expected }
-}
-
-fn wrong_present(
-    member: &'static str,
-    found: Option<Value<'_>>,
-    expected: &'static str,
-) -> BadCall {
-    BadCall::Value { member, found: shown(&found.unwrap_or(Value::Null)), expected }
+    value(member, shown(found).as_str(), expected)
 }
 
 fn unknown(found: Text<40>, kind: CallKind) -> BadCall {

@@ -233,7 +233,7 @@ config! {
         hosts: String = String::new(), " Further names (`Host`) by which the door may be called, separated by commas. If this is empty, a door on loopback accepts only the names of this machine, and any other door accepts all.";
         wait_ms: u64 = 10, [0..=1_000], " A call without `wait_ms` waits at most this long for money that is not at hand, milliseconds; 0 disables waiting.";
         over_factor_max: u64 = 100, [0..=1_000_000], " A settle of more than this many times its hold is refused as a mistake; 0 = no limit.";
-        batch_max: u16 = 10_000, [1..=10_000], " Maximum calls per batch; a larger one is answered 413.";
+        batch_max: u16 = 10_000, [1..=10_000], " Maximum calls per batch, at most `calls_waiting_max`; a larger one is answered 413.";
         body_bytes_max: usize = 2_097_152, [1 << 10..=1 << 24], " Maximum bytes of a request's body, as sent and when unpacked.";
         gzip_bytes_min: usize = 1_024, " Answers of at least this size are compressed where the client accepts it.";
         calls_waiting_max: usize = 16_384, [1..=1 << 20], " Maximum calls per worker that wait for the bank; further ones are answered 429.";
@@ -747,6 +747,14 @@ impl Config {
         for text in crate::vault::faults(self) {
             must(false, text);
         }
+        let (waiting, batch) = (self.spend.calls_waiting_max, self.spend.batch_max);
+        must(
+            waiting >= batch.into(),
+            format!(
+                "spend.calls_waiting_max: found {waiting}, expected at least spend.batch_max ({batch}); calls of a larger batch that wait would \
+                 always be answered 429"
+            ),
+        );
         must(
             ["on", "off"].contains(&self.keys.audit.as_str()),
             format!("keys.audit: found \"{}\", expected \"on\" or \"off\"", self.keys.audit),
@@ -780,6 +788,19 @@ mod tests {
         let told = errors.iter().find(|error| error.text.contains("two sessions are called \"V\""));
         let lines = told.unwrap().place.split(", ").map(|place| place.rsplit(':').next().unwrap());
         assert_eq!(lines.collect::<Vec<_>>(), ["1", "6"]);
+    }
+
+    #[test]
+    fn a_whole_batch_of_the_spend_door_may_wait() {
+        let text =
+            |waiting: u32| format!("[spend]\ncalls_waiting_max = {waiting}\nbatch_max = 100\n");
+        read(&text(100), &[]).unwrap();
+        let errors = read(&text(99), &[]).unwrap_err();
+        let told: Vec<&str> = errors.iter().map(|error| &*error.text).collect();
+        assert!(
+            matches!(told[..], [one] if one.contains("spend.calls_waiting_max: found 99") && one.contains("spend.batch_max (100)")),
+            "{told:?}"
+        );
     }
 
     #[test]

@@ -76,6 +76,8 @@ fn budgets_are_ids_or_handles() {
         ("\"a//b\"", "empty"),
         ("\"a/../b\"", "\"..\""),
         (&format!("\"{}\"", "h".repeat(10_240)), "10240 bytes, a handle has 1 to 128"),
+        (&format!("\"{}\"", "\u{e9}".repeat(100)), "found 200 bytes, a handle has 1 to 128"),
+        (&format!("\"{}\"", "\\u00e9".repeat(100)), "found 200 bytes, a handle has 1 to 128"),
     ] {
         let why = budget(body).unwrap_err();
         assert!(
@@ -156,6 +158,7 @@ fn holds_are_named_by_their_tokens() {
         &format!("{TOKEN}="),
         &TOKEN.replace('-', "+"),
         &TOKEN.replace("-_s", "-_t"),
+        &TOKEN.replacen('-', "\u{e9}", 1),
     ] {
         let why = one(CallKind::Release, &format!(r#"{{"token":"{token}"}}"#)).unwrap_err();
         assert!(why.to_string().contains("43 characters"), "{token}: {why}");
@@ -164,6 +167,7 @@ fn holds_are_named_by_their_tokens() {
             token.len() < 4 || !why.to_string().contains(token),
             "a token is not repeated: {why}"
         );
+        assert!(!why.to_string().contains("found \"43 characters"), "{token}: {why}");
     }
 }
 
@@ -175,7 +179,11 @@ fn members_are_known_and_stand_there_once() {
     assert_eq!(reserve(r#""amount":"2""#), BadCall::Twice { member: "amount" });
     assert_eq!(reserve(r#""unit":null,"unit":"USD""#), BadCall::Twice { member: "unit" });
     assert_eq!(reserve(r#""\u0062udget":2"#), BadCall::Twice { member: "budget" });
-    for stray in ["ammount", "token", "call", "key", "request_id", "Budget", ""] {
+    // Nothing says what the time is: the client's clock counts for nothing.
+    let times = ["deadline", "deadline_ms", "at_ms", "time"];
+    for stray in
+        ["ammount", "token", "call", "key", "request_id", "Budget", ""].into_iter().chain(times)
+    {
         let why = reserve(&format!("\"{stray}\":1")).to_string();
         assert!(why.starts_with(&format!("member {stray:?}: not one of reserve")), "{why}");
     }

@@ -65,6 +65,12 @@ impl Entrance {
     }
 }
 
+/// Are these two secrets the same? Compared whole, however much of them is alike.
+pub(crate) fn are_same(one: &[u8], other: &[u8]) -> bool {
+    let differ = one.iter().zip(other).fold(0, |differ, (a, b)| differ | (a ^ b));
+    one.len() == other.len() && std::hint::black_box(differ) == 0
+}
+
 fn admitted(found: Option<&Arc<Principal>>) -> Result<Arc<Principal>, Denied> {
     let found = found.ok_or(Denied::Unknown)?;
     match found.role() {

@@ -161,6 +161,35 @@ fn repeats_that_come_together_wait_for_the_first() {
     });
 }
 
+/// What booked nothing is told to those who wait for it as it is: a repeat of what was booked before, and a refusal with its time and
+/// its member.
+#[test]
+fn who_waits_for_an_answer_that_booked_nothing_gets_its_bytes() {
+    let node = patient(&line(1, "10", r#","daily":"5""#)).start();
+    let mut caller = Caller::to(&node);
+    let token = caller.reserve(1, "1");
+    assert_eq!(caller.call("confirm", &json!({"token": token})).0, 200);
+    let entry = json!({"call": "confirm", "token": token, "key": "zz"});
+    let (_, answers) = caller.call("batch", &json!([entry, entry, entry]));
+    assert_eq!(answers[0]["body"]["repeat"], true, "{answers}");
+    assert!(answers[1] == answers[0] && answers[2] == answers[0], "{answers}");
+    for body in [
+        "{\"budget\":1,\"amount\":\"7\"}",
+        "{\"budget\":1,\"amount\":\"0.0000000000000000000000000000000000001\"}",
+    ] {
+        let mut callers: Vec<Caller> = (0..16).map(|_| keyed(&node, "rush")).collect();
+        callers.iter_mut().for_each(|caller| caller.send("/v1/spend", body));
+        let mut told = |caller: &mut Caller| {
+            let answer = caller.http.receive();
+            let seconds: Option<u64> =
+                answer.header("retry-after").map(|seconds| seconds.parse().unwrap());
+            (answer.status, answer.body, seconds.map(|seconds| seconds > 60))
+        };
+        let answers: Vec<_> = callers.iter_mut().map(&mut told).collect();
+        assert!(answers.iter().all(|answer| *answer == answers[0]), "{answers:?}");
+    }
+}
+
 #[test]
 fn a_refusal_is_not_kept() {
     let node = one().start();

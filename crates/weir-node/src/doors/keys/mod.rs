@@ -51,6 +51,7 @@ use self::pool::{PoolDesk, Tools};
 use self::rates::{Rates, Used};
 use self::stream::Stream;
 use self::transit::Transit;
+use super::entrance::are_same;
 use super::{Door, DoorId, DoorOutbox, Heard};
 use crate::counters::WorkerCounters;
 use crate::error::StartError;
@@ -482,12 +483,6 @@ impl Side {
         }
         entered.as_deref()
     }
-}
-
-/// Compared whole, however much of them is alike.
-fn are_same(one: &[u8], other: &[u8]) -> bool {
-    let differ = one.iter().zip(other).fold(0, |differ, (a, b)| differ | (a ^ b));
-    one.len() == other.len() && std::hint::black_box(differ) == 0
 }
 
 impl Front<'_> {

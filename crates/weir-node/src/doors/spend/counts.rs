@@ -77,7 +77,7 @@ impl CallCounts {
     #[inline]
     pub(crate) fn outcome(&mut self, kind: CallKind, outcome: &Outcome) {
         let verdict = match outcome {
-            Outcome::Bad(_) => return self.fault(Fault::Malformed),
+            Outcome::Bad(why) => return self.fault(why.fault()),
             Outcome::Faulty(fault, _) => return self.fault(*fault),
             other => other.verdict().unwrap_or(Verdict::Busy),
         };

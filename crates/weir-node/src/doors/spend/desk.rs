@@ -6,12 +6,14 @@
 //!                                      ▼                           ▼                              outcome
 //!                                   the bank                    the bank
 //! ```
+//!
+//! Entries of a batch are judged in their order. What an entry needs to know before is asked for at once, whatever its place; then it waits for
+//! its turn.
 
 use std::sync::Arc;
 
 use access::Principal;
 use door_spend::{Call, CallKind, Fault, Field, Outcome, Subject};
-use ledger::keyed::ANSWER_BYTES_MAX;
 use ledger::{Action, Amount, Claimed, Door as Origins, Handled, Hold, Origin, Owner, Resolution};
 use money::{ASK_MAX, ParseAmountError, Unit};
 use weir_till::{Ask, DueQueue, Reply, Till};
@@ -20,7 +22,7 @@ use wire::{BudgetName, Verdict};
 use super::SpendTerms;
 use super::counts::{CallCounts, Happening};
 use super::grants::Grants;
-use super::waiting::{FILLS_MAX, Fill, Job, Next, WaitingCalls};
+use super::waiting::{Entry, FILLS_MAX, Fill, Job, Next, WaitingCalls};
 
 /// How often a call waits for money.
 const FILLS_A_CALL_MAX: u8 = 4;
@@ -41,8 +43,6 @@ pub(crate) struct Desk {
     pub(crate) asks: u64,
     /// Work space: outcomes whose tokens are to be sealed.
     pub(crate) places: Vec<u16>,
-    /// Work space: entries of a request that must wait.
-    pub(crate) waits: Vec<u16>,
     /// Work space: calls that wait no longer for money.
     pub(crate) due: Vec<Reply>,
     /// Confirmed holds whose answer reached nobody.
@@ -66,26 +66,50 @@ fn owner(id: u64, slot: u32, unit: [u8; 4]) -> Option<Owner> {
     Some(Owner { slot, id, unit })
 }
 
-/// What a call's amount comes to in the budget's unit; a settle without one is about the whole hold.
-fn amount_of(call: &Call, unit: Unit, hold: Option<&Hold>) -> OrOutcome<Amount> {
-    if let Some(named) = call.unit.filter(|code| *code != unit.to_code()) {
-        let named = Unit::from_code(named).ok().flatten().map_or("", Unit::as_str);
-        let field = Field::new("unit", Some(named), unit.as_str());
-        let detail = format!("member \"unit\": the budget counts in {unit}");
-        return Err(Outcome::of_field(Verdict::UnitMismatch, &detail, field));
+/// What an ask's amount comes to in the budget's unit, if that can be asked of the budget at all.
+fn asked(till: &Till, call: &Call, owner: Owner) -> OrOutcome<Amount> {
+    let parsed = amount_of(call, owner.unit);
+    // Also where the amount cannot be read the unit is told that it is to be read in.
+    let amount = parsed.as_ref().map_or(Amount::new(1), |amount| *amount);
+    match till.check(owner.slot, call.unit.unwrap_or_default(), amount) {
+        Ok(()) => parsed,
+        Err(Verdict::BadAmount) => Err(out_of_range(call, owner.unit)),
+        Err(Verdict::UnitMismatch) => Err(other_unit(call, owner.unit)),
+        Err(verdict) => refused(verdict),
     }
-    let is_settle = call.kind == CallKind::Settle;
-    let Some(text) = &call.amount else {
-        let whole = hold.filter(|_| is_settle).map(|hold| hold.amount);
-        return Ok(whole.unwrap_or(Amount::ZERO));
-    };
+}
+
+/// What a settle books: without an amount the whole hold.
+fn spent(call: &Call, unit: Unit, hold: &Hold, factor_max: u64) -> OrOutcome<Amount> {
+    if call.amount.is_none() {
+        return Ok(hold.amount);
+    }
+    let amount = amount_of(call, unit)?;
+    if !amount.is_ask() && amount != Amount::ZERO {
+        return Err(out_of_range(call, unit));
+    }
+    within_factor(call, amount, hold, unit, factor_max)
+}
+
+fn other_unit(call: &Call, unit: Unit) -> Outcome {
+    let named = call.unit.and_then(|code| Unit::from_code(code).ok().flatten());
+    let field = Field::new("unit", named.map(Unit::as_str), unit.as_str());
+    let detail = format!("member \"unit\": the budget counts in {unit}");
+    Outcome::of_field(Verdict::UnitMismatch, &detail, field)
+}
+
+fn out_of_range(call: &Call, unit: Unit) -> Outcome {
+    let least = unit.format(Amount::new(i64::from(call.kind.asks())));
+    let most = unit.format(ASK_MAX);
+    bad_amount(call, &format!("{least} to {most} {unit}"))
+}
+
+/// The amount that a call names, in the budget's unit.
+fn amount_of(call: &Call, unit: Unit) -> OrOutcome<Amount> {
+    let Some(text) = &call.amount else { return Ok(Amount::ZERO) };
     match unit.parse_amount(text.as_str()) {
-        Ok(amount) if amount.is_ask() || is_settle && amount == Amount::ZERO => Ok(amount),
-        Ok(_) | Err(ParseAmountError::TooLarge { .. }) => {
-            let least = unit.format(Amount::new(i64::from(!is_settle)));
-            let most = unit.format(ASK_MAX);
-            Err(bad_amount(text.as_str(), &format!("{least} to {most} {unit}")))
-        }
+        Ok(amount) => Ok(amount),
+        Err(ParseAmountError::TooLarge { .. }) => Err(out_of_range(call, unit)),
         Err(error) => {
             let most = unit.decimals();
             let expected = match most {
@@ -98,25 +122,33 @@ fn amount_of(call: &Call, unit: Unit, hold: Option<&Hold>) -> OrOutcome<Amount> 
     }
 }
 
-fn bad_amount(found: &str, expected: &str) -> Outcome {
+/// The amount is told as it was written.
+fn bad_amount(call: &Call, expected: &str) -> Outcome {
+    let found = call.amount.as_ref().map_or("", |text| text.as_str());
     let detail = format!("member \"amount\": found {found:?}, expected {expected}");
     let field = Field::new("amount", Some(found), expected);
     Outcome::of_field(Verdict::BadAmount, &detail, field)
 }
 
 /// Is a settle within so many times its hold? Where it is far more, somebody put a point in the wrong place.
-fn within_factor(amount: Amount, hold: &Hold, unit: Unit, factor_max: u64) -> OrOutcome<()> {
+fn within_factor(
+    call: &Call,
+    amount: Amount,
+    hold: &Hold,
+    unit: Unit,
+    factor_max: u64,
+) -> OrOutcome<Amount> {
     let most = i128::from(hold.amount.get()) * i128::from(factor_max);
     if factor_max == 0 || i128::from(amount.get()) <= most {
-        return Ok(());
+        return Ok(amount);
     }
     let most = Amount::new(i64::try_from(most).unwrap_or(i64::MAX));
     let expected = format!(
-        "at most {} {unit}, {factor_max} times the hold (spend.over_factor_max); nothing was booked and the hold stays; what was really spent \
-         is booked with a spend",
+        "at most {} {unit}, {factor_max} times the hold (spend.over_factor_max); nothing was booked now and the hold is as it was; what was \
+         really spent is booked with a spend",
         unit.format(most)
     );
-    Err(bad_amount(&unit.format(amount), &expected))
+    Err(bad_amount(call, &expected))
 }
 
 /// `busy`, with the limit that was met.
@@ -180,10 +212,13 @@ impl Desk {
             self.counts.add(Happening::OutOfScope);
             return refused(Verdict::UnknownBudget);
         }
-        let amount = amount_of(call, owner.unit, hold)?;
-        if let Some(hold) = hold.filter(|_| call.kind == CallKind::Settle) {
-            within_factor(amount, hold, owner.unit, self.terms.over_factor_max)?;
-        }
+        let amount = match (call.kind, hold) {
+            (CallKind::Reserve | CallKind::Spend, _) => asked(till, call, owner)?,
+            (CallKind::Settle, Some(hold)) => {
+                spent(call, owner.unit, hold, self.terms.over_factor_max)?
+            }
+            _ => Amount::ZERO,
+        };
         if till.journal_fails { refused(Verdict::Journal) } else { Ok(amount) }
     }
 
@@ -215,6 +250,51 @@ impl Desk {
                 }
                 Err(too_much(till, owner, why))
             }
+        }
+    }
+
+    /// Begins a call, whose place in its request is the next.
+    pub(crate) fn begin(
+        &mut self,
+        till: &mut Till,
+        reply: Reply,
+        principal: Option<&Arc<Principal>>,
+        call: &Call,
+    ) -> Entry {
+        let mut job = Box::new(Job::new(*call));
+        match self.drive(till, reply, principal, &mut job) {
+            Some(outcome) => {
+                self.finish(till, &job, &outcome);
+                Entry::Done(outcome)
+            }
+            None => Entry::Waits(job),
+        }
+    }
+
+    /// Puts a call back that was taken, with its outcome if it has one.
+    pub(crate) fn put_back(
+        &mut self,
+        till: &mut Till,
+        reply: Reply,
+        job: Box<Job>,
+        outcome: Option<Outcome>,
+    ) {
+        match outcome {
+            Some(outcome) => {
+                self.finish(till, &job, &outcome);
+                self.waiting.close(reply, &job, outcome);
+            }
+            None => self.waiting.put(reply, job),
+        }
+    }
+
+    /// Judges the entries of a request that waited until all before them were judged.
+    pub(crate) fn take_turns(&mut self, till: &mut Till, index: u32) {
+        while let Some(entry) = self.waiting.next_turn(index) {
+            let reply = Reply { door: self.number, index, entry };
+            let Some((mut job, principal)) = self.waiting.take(reply) else { return };
+            let outcome = self.drive(till, reply, principal.as_ref(), &mut job);
+            self.put_back(till, reply, job, outcome);
         }
     }
 
@@ -253,15 +333,15 @@ impl Desk {
         }
         let Some(owner) = job.owner else { return refused(Verdict::UnknownBudget) };
         let amount = self.check(till, principal, &job.call, (owner, job.hold.as_ref()))?;
-        let action = match job.call.kind {
-            CallKind::Reserve | CallKind::Confirm => Action::Confirm,
-            CallKind::Settle | CallKind::Spend => Action::Settle,
-            CallKind::Release => Action::Release,
-        };
-        if job.call.kind.asks() {
-            if self.waits_for_money(till, reply, job, owner, amount) {
-                return Ok(());
-            }
+        let is_ask = job.call.kind.asks();
+        if is_ask && self.waits_for_money(till, reply, job, owner, amount) {
+            return Ok(());
+        }
+        if !self.waiting.is_next(reply) {
+            job.next = Next::Turn;
+            return Ok(());
+        }
+        if is_ask {
             let hold = self.reserve(till, &job.call, owner, amount)?;
             job.hold = Some(hold);
             if job.call.kind == CallKind::Reserve && !job.call.confirm && job.call.keyed.is_none() {
@@ -269,27 +349,7 @@ impl Desk {
             }
         }
         let Some(hold) = job.hold else { return refused(Verdict::Forged) };
-        job.spent = if action == Action::Settle { amount } else { Amount::ZERO };
-        let origin = Origin { door: Origins::Spend, request_id: 0 };
-        job.next = Next::Seal;
-        if let Some(keyed) = job.call.keyed {
-            // All of it is known before it is sealed, but for the verdict of a settle, which is kept beside it.
-            let (verdict, judged) = (Verdict::Settled, Handled::Now);
-            let amount = (action == Action::Settle).then_some(job.spent);
-            let new = Resolution { verdict, amount, judged };
-            let first = answer(till, job, (&hold, owner.unit), new);
-            let kept = first.to_keep(ANSWER_BYTES_MAX);
-            job.kept = (job.call.kind == CallKind::Reserve).then_some(first);
-            match job.call.kind == CallKind::Reserve && !job.call.confirm {
-                true => till.keep(reply, hold, origin, keyed.key, &kept),
-                false => {
-                    till.resolve_keyed(reply, (action, hold, job.spent), origin, keyed.key, &kept);
-                }
-            }
-        } else {
-            till.resolve(reply, action, hold, job.spent, origin);
-            till.urgent = true;
-        }
+        tell_bank(till, reply, job, (hold, owner, amount));
         Ok(())
     }
 
@@ -345,7 +405,7 @@ impl Desk {
         }
         if let (true, Some(keyed), Some(verdict)) = (job.claimed, job.call.keyed, outcome.verdict())
         {
-            till.answered(keyed.key, verdict, &outcome.to_keep(ANSWER_BYTES_MAX));
+            till.answered(keyed.key, verdict, &outcome.to_tell());
         }
     }
 
@@ -395,11 +455,9 @@ impl Desk {
         amount: Amount,
     ) -> bool {
         let now_ms = till.clock.steady_ms();
-        if job.fills == 0 {
-            job.until_ms = now_ms + self.wait_ms(&job.call);
-        }
+        let until_ms = *job.until_ms.get_or_insert(now_ms + self.wait_ms(&job.call));
         let has_room = self.fills.len() < FILLS_MAX;
-        let may_wait = now_ms < job.until_ms && job.fills < FILLS_A_CALL_MAX && has_room;
+        let may_wait = now_ms < until_ms && job.fills < FILLS_A_CALL_MAX && has_room;
         if !may_wait || till.is_at_hand(owner.slot, amount) || !till.call(owner.slot, [amount]) {
             return false;
         }
@@ -408,7 +466,7 @@ impl Desk {
         }
         job.fills += 1;
         till.urgent = true;
-        self.fills.push(Fill { reply, slot: owner.slot, amount }, job.until_ms);
+        self.fills.push(Fill { reply, slot: owner.slot, amount }, until_ms);
         true
     }
 
@@ -455,6 +513,39 @@ fn too_much(till: &Till, owner: Owner, why: Verdict) -> Outcome {
     match till.left_over(owner.slot).filter(|_| is_limit) {
         Some(left) => refused.with_left(left, owner.unit),
         None => refused,
+    }
+}
+
+/// Tells the bank what becomes of a call's hold: its answer is the call's.
+fn tell_bank(
+    till: &mut Till,
+    reply: Reply,
+    job: &mut Job,
+    (hold, owner, amount): (Hold, Owner, Amount),
+) {
+    let action = match job.call.kind {
+        CallKind::Reserve | CallKind::Confirm => Action::Confirm,
+        CallKind::Settle | CallKind::Spend => Action::Settle,
+        CallKind::Release => Action::Release,
+    };
+    job.spent = if action == Action::Settle { amount } else { Amount::ZERO };
+    let origin = Origin { door: Origins::Spend, request_id: 0 };
+    job.next = Next::Seal;
+    let Some(keyed) = job.call.keyed else {
+        till.resolve(reply, action, hold, job.spent, origin);
+        till.urgent = true;
+        return;
+    };
+    // All of it is known before it is sealed, but for the verdict of a settle, which is kept beside it.
+    let (verdict, judged) = (Verdict::Settled, Handled::Now);
+    let amount = (action == Action::Settle).then_some(job.spent);
+    let new = Resolution { verdict, amount, judged };
+    let first = answer(till, job, (&hold, owner.unit), new);
+    let kept = first.to_keep();
+    job.kept = (job.call.kind == CallKind::Reserve).then_some(first);
+    match job.call.kind == CallKind::Reserve && !job.call.confirm {
+        true => till.keep(reply, hold, origin, keyed.key, &kept),
+        false => till.resolve_keyed(reply, (action, hold, job.spent), origin, keyed.key, &kept),
     }
 }
 

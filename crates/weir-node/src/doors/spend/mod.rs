@@ -11,7 +11,8 @@ use std::sync::Arc;
 use access::{KeySecret, LiveTokens, Principal, Role};
 use door_http::Session;
 use door_spend::{
-    AnswerRoom, Denied, Fault, Form, Front, Gate, Outcome, Passed, ReadLimits, Standing, Taken,
+    AnswerRoom, Call, Denied, Fault, Form, Front, Gate, Outcome, Passed, ReadLimits, Standing,
+    Taken,
 };
 use door_transport::{ConnId, Out, Peer, Step};
 use ledger::Resolution;
@@ -24,8 +25,8 @@ use wire::{BudgetName, Verdict};
 use self::counts::{CallCounts, Happening};
 use self::desk::Desk;
 use self::grants::Grants;
-use self::waiting::{Entry, Fill, Job, WaitingCalls};
-use super::entrance::Entrance;
+use self::waiting::{ENTRIES_A_PLACE, Entry, Fill, Job, WaitingCalls};
+use super::entrance::{Entrance, are_same};
 use super::{Door, DoorOutbox, Heard, Outcomes, RequestKind};
 use crate::counters::WorkerCounters;
 use crate::messages::Answer;
@@ -69,7 +70,8 @@ impl Full {
                 spend.keys_max, spend.keys_keep_s
             ),
             calls: format!(
-                "spend.calls_waiting_max ({}) calls of this worker wait for the bank; ask again",
+                "spend.calls_waiting_max ({}) calls of this worker wait for the bank, or {ENTRIES_A_PLACE} times as many entries of batches with \
+                 them; ask again",
                 spend.calls_waiting_max
             ),
             pages: format!(
@@ -181,7 +183,6 @@ impl SpendDoor {
                 counts: CallCounts::default(),
                 asks: 0,
                 places: Vec::new(),
-                waits: Vec::new(),
                 due: Vec::new(),
                 abandoned: Vec::new(),
                 terms,
@@ -233,13 +234,9 @@ impl SpendDoor {
         step: impl FnOnce(&mut Desk, &mut Till, Option<&Arc<Principal>>, &mut Job) -> Option<Outcome>,
     ) {
         let Some((mut job, principal)) = self.desk.waiting.take(reply) else { return };
-        match step(&mut self.desk, till, principal.as_ref(), &mut job) {
-            Some(outcome) => {
-                self.desk.finish(till, &job, &outcome);
-                self.desk.waiting.close(reply, &job, outcome);
-            }
-            None => self.desk.waiting.put(reply, job),
-        }
+        let outcome = step(&mut self.desk, till, principal.as_ref(), &mut job);
+        self.desk.put_back(till, reply, job, outcome);
+        self.desk.take_turns(till, reply.index);
     }
 }
 
@@ -400,12 +397,6 @@ fn stand<S>(id: ConnId, found: Option<&Standing>, outbox: &mut DoorOutbox<'_, '_
     });
 }
 
-/// Compared whole, however much of them is alike.
-fn are_same(one: &[u8], other: &[u8]) -> bool {
-    let differ = one.iter().zip(other).fold(0, |differ, (a, b)| differ | (a ^ b));
-    one.len() == other.len() && std::hint::black_box(differ) == 0
-}
-
 impl SpendGate<'_> {
     fn principal(&self) -> Option<Arc<Principal>> {
         self.entered.as_ref().and_then(|entered| entered.principal.clone())
@@ -426,7 +417,34 @@ impl SpendGate<'_> {
         });
     }
 
-    /// Keeps a request of which something must wait, and sets that going. If nothing waits in the end, its outcomes are the answer.
+    /// The outcome of an entry that need not wait, its token still to be sealed.
+    #[inline]
+    fn at_once(&mut self, entry: &door_spend::Entry) -> Option<Outcome> {
+        match entry {
+            Err(bad) => {
+                self.desk.counts.fault(bad.fault());
+                Some(Outcome::Bad(bad.clone()))
+            }
+            Ok(call) => {
+                let principal =
+                    self.entered.as_ref().and_then(|entered| entered.principal.as_ref());
+                let outcome = self.desk.at_once(self.till, principal, call)?;
+                self.desk.counts.outcome(call.kind, &outcome);
+                Some(outcome)
+            }
+        }
+    }
+
+    /// What an entry is answered that would wait, and for which there is no place.
+    fn full(&mut self, call: &Call) -> Outcome {
+        let outcome = desk::full(&self.desk.terms.full.calls);
+        self.desk.counts.outcome(call.kind, &outcome);
+        self.desk.counts.add(Happening::Full);
+        outcome
+    }
+
+    /// Keeps a request whose first entries have their outcomes, and the next of which must wait. The others are begun at once and judged in
+    /// their order. If nothing waits in the end, their outcomes are the answer.
     fn keep(
         &mut self,
         conn: ConnId,
@@ -434,31 +452,27 @@ impl SpendGate<'_> {
         form: Form,
         outcomes: &mut Vec<Outcome>,
     ) -> Taken {
-        let waits = std::mem::take(&mut self.desk.waits);
-        let mut waiting = waits.iter().peekable();
-        let entries =
-            outcomes.drain(..).zip(calls).zip(0..).map(|((outcome, call), place)| {
-                match (waiting.next_if(|next| **next == place), call) {
-                    (Some(_), Ok(call)) => Entry::Waits(Box::new(Job::new(*call))),
-                    _ => Entry::Done(outcome),
+        let (first, principal) = (outcomes.len(), self.principal());
+        let index = self.desk.waiting.open(conn, form, principal.clone(), outcomes.drain(..));
+        for (place, call) in (0..).zip(calls).skip(first) {
+            let reply = Reply { door: self.desk.number, index, entry: place };
+            // The first one was asked just now.
+            let is_next = place as usize > first && self.desk.waiting.is_next(reply);
+            let now = (call.is_err() || is_next).then(|| self.at_once(call)).flatten();
+            let entry = match (now, call) {
+                (None, Ok(call)) if self.desk.waiting.has_room() => {
+                    self.desk.begin(self.till, reply, principal.as_ref(), call)
                 }
-            });
-        let entries: Vec<Entry> = entries.collect();
-        let principal = self.principal();
-        let index = self.desk.waiting.open(conn, form, principal.clone(), entries);
-        for entry in &waits {
-            let reply = Reply { door: self.desk.number, index, entry: u32::from(*entry) };
-            let Some((mut job, _)) = self.desk.waiting.take(reply) else { continue };
-            match self.desk.drive(self.till, reply, principal.as_ref(), &mut job) {
-                Some(outcome) => {
-                    self.desk.finish(self.till, &job, &outcome);
-                    self.desk.waiting.close(reply, &job, outcome);
+                (None, Ok(call)) => Entry::Done(self.full(call)),
+                (now, _) => {
+                    let mut now = now.unwrap_or_else(|| Outcome::refused(Verdict::Busy));
+                    self.seal(std::slice::from_mut(&mut now));
+                    Entry::Done(now)
                 }
-                None => self.desk.waiting.put(reply, job),
-            }
+            };
+            self.desk.waiting.push(index, entry);
         }
-        self.desk.waits = waits;
-        match self.desk.waiting.take_if_complete(index) {
+        match self.desk.waiting.opened(index) {
             Some(request) => {
                 outcomes.extend(request.into_outcomes());
                 Taken::Now
@@ -510,41 +524,21 @@ impl Gate for SpendGate<'_> {
         if form == Form::Batch {
             self.desk.counts.add(Happening::Batches);
         }
-        self.desk.waits.clear();
-        let principal = self.entered.as_ref().and_then(|entered| entered.principal.as_ref());
-        for (place, call) in (0..).zip(calls) {
-            let outcome = match call {
-                Err(bad) => {
-                    self.desk.counts.fault(Fault::Malformed);
-                    Some(Outcome::Bad(bad.clone()))
+        for entry in calls {
+            match (self.at_once(entry), entry) {
+                (Some(outcome), _) => outcomes.push(outcome),
+                (None, Ok(call)) if !self.desk.waiting.has_room() => {
+                    let full = self.full(call);
+                    outcomes.push(full);
                 }
-                Ok(call) => {
-                    let outcome = self.desk.at_once(self.till, principal, call);
-                    match &outcome {
-                        Some(outcome) => self.desk.counts.outcome(call.kind, outcome),
-                        None => self.desk.waits.push(place),
-                    }
-                    outcome
-                }
-            };
-            outcomes.push(outcome.unwrap_or_else(|| Outcome::refused(Verdict::Busy)));
-        }
-        self.seal(outcomes);
-        if self.desk.waits.is_empty() {
-            return Taken::Now;
-        }
-        if self.desk.waiting.has_room(calls.len()) {
-            return self.keep(conn, calls, form, outcomes);
-        }
-        // What would wait is answered `busy`; the rest has its outcome.
-        for place in &self.desk.waits {
-            outcomes[usize::from(*place)] = desk::full(&self.desk.terms.full.calls);
-            if let Some(Ok(call)) = calls.get(usize::from(*place)) {
-                self.desk.counts.outcome(call.kind, &outcomes[usize::from(*place)]);
-                self.desk.counts.add(Happening::Full);
+                (None, _) => break,
             }
         }
-        Taken::Now
+        self.seal(outcomes);
+        if outcomes.len() == calls.len() {
+            return Taken::Now;
+        }
+        self.keep(conn, calls, form, outcomes)
     }
 
     fn standing(&mut self, conn: ConnId, name: BudgetName<'_>) -> Option<Outcome> {

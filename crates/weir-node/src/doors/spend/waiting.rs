@@ -10,6 +10,8 @@ use weir_till::{Pending, Reply};
 
 /// Calls of a worker that may wait for money at once: a whole batch, and others beside it.
 pub(crate) const FILLS_MAX: usize = 16_384;
+/// Entries of a batch that have their outcome and stay until the last one has, for each that may wait.
+pub(crate) const ENTRIES_A_PLACE: usize = 64;
 
 /// What a call does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +22,8 @@ pub(crate) enum Next {
     Find,
     /// It is judged.
     Judge,
+    /// It can be judged as soon as all entries before it are.
+    Turn,
     /// It is with the bank, whose answer is the call's.
     Seal,
 }
@@ -35,8 +39,8 @@ pub(crate) struct Job {
     pub(crate) hold: Option<Hold>,
     /// How often it waited for money.
     pub(crate) fills: u8,
-    /// Until when it does so, by the steady clock.
-    pub(crate) until_ms: u64,
+    /// Until when it may, by the steady clock: from the first time on that it could have been judged.
+    pub(crate) until_ms: Option<u64>,
     /// It has the claim on its key: that must be kept or given up.
     pub(crate) claimed: bool,
     /// What it is answered once it is sealed, where a repeat must get the same bytes: token keys may change meanwhile.
@@ -50,7 +54,7 @@ pub(crate) struct Job {
 impl Job {
     pub(crate) fn new(call: Call) -> Job {
         let (next, owner, hold) = (Next::Begin, None, None);
-        let (fills, until_ms, claimed, kept) = (0, 0, false, None);
+        let (fills, until_ms, claimed, kept) = (0, None, false, None);
         let (spent, again) = (Amount::ZERO, false);
         Job { call, next, owner, hold, fills, until_ms, claimed, kept, spent, again }
     }
@@ -69,6 +73,16 @@ pub(crate) enum Entry {
     Done(Outcome),
 }
 
+impl Entry {
+    /// Has it its outcome, or has the bank been told what becomes of its money? What is judged behind it comes behind it at the bank.
+    fn is_judged(&self) -> bool {
+        match self {
+            Entry::Waits(job) => job.next == Next::Seal,
+            Entry::Done(_) => true,
+        }
+    }
+}
+
 /// A request whose answer is owed.
 #[derive(Debug)]
 pub(crate) struct Request {
@@ -78,12 +92,24 @@ pub(crate) struct Request {
     /// Who sent it.
     pub(crate) principal: Option<Arc<Principal>>,
     entries: Vec<Entry>,
+    /// How many of the first entries are judged: they are judged in order.
+    judged: usize,
+    /// Entries that wait, and how many did when it was opened: it has as many places.
     left: usize,
+    waited: usize,
     /// Holds that are confirmed, and that nothing but its answer names.
     alone: Vec<Hold>,
 }
 
 impl Request {
+    /// The entry that is to be judged next.
+    fn advance(&mut self) -> usize {
+        while self.entries.get(self.judged).is_some_and(Entry::is_judged) {
+            self.judged += 1;
+        }
+        self.judged
+    }
+
     /// Holds that are to be released where its answer reaches nobody: they would be set aside until the billing deadline.
     pub(crate) fn take_alone(&mut self) -> Vec<Hold> {
         std::mem::take(&mut self.alone)
@@ -102,40 +128,79 @@ impl Request {
 #[derive(Debug)]
 pub(crate) struct WaitingCalls {
     requests: Pending<Request>,
-    /// Entries of all of them, and how many there may be.
+    /// Entries that wait or did, of all requests that are still here, and how many there may be.
+    waited: usize,
+    waited_max: usize,
+    /// All their entries: those with an outcome stay until the last of their batch has one.
     entries: usize,
-    entries_max: usize,
 }
 
 impl WaitingCalls {
-    pub(crate) fn new(entries_max: usize) -> WaitingCalls {
-        // Each has an entry at least.
-        WaitingCalls { requests: Pending::new(entries_max), entries: 0, entries_max }
+    pub(crate) fn new(waited_max: usize) -> WaitingCalls {
+        // Each has an entry that waits, but for the one that is being opened.
+        let requests = Pending::new(waited_max + 1);
+        WaitingCalls { requests, waited: 0, waited_max, entries: 0 }
     }
 
-    /// Entries that are kept now.
+    /// Entries that wait, or whose answer is not written.
     pub(crate) fn len(&self) -> usize {
-        self.entries
+        self.waited
     }
 
-    /// Would a request with so many entries find a place?
-    pub(crate) fn has_room(&self, entries: usize) -> bool {
-        self.entries + entries <= self.entries_max
+    /// May another entry wait?
+    pub(crate) fn has_room(&self) -> bool {
+        self.waited < self.waited_max && self.entries / ENTRIES_A_PLACE < self.waited_max
     }
 
-    /// Keeps a request. There must be room.
+    /// Begins to keep a request whose first entries have these outcomes; the others follow with [`WaitingCalls::push`], and then
+    /// [`WaitingCalls::opened`]. There must be room.
     pub(crate) fn open(
         &mut self,
         conn: ConnId,
         form: Form,
         principal: Option<Arc<Principal>>,
-        entries: Vec<Entry>,
+        outcomes: impl Iterator<Item = Outcome>,
     ) -> u32 {
+        let entries: Vec<Entry> = outcomes.map(Entry::Done).collect();
         self.entries += entries.len();
-        let left = entries.iter().filter(|entry| matches!(entry, Entry::Waits(_))).count();
-        let request =
-            Request { conn: Some(conn), form, principal, entries, left, alone: Vec::new() };
+        let (conn, judged, alone) = (Some(conn), entries.len(), Vec::new());
+        let (left, waited) = (0, 0);
+        let request = Request { conn, form, principal, entries, judged, left, waited, alone };
         self.requests.open(request).expect("it was asked whether there is room")
+    }
+
+    /// Adds an entry to a request that is being opened.
+    pub(crate) fn push(&mut self, index: u32, entry: Entry) {
+        let Some(request) = self.requests.get_mut(index) else { return };
+        let waits = usize::from(matches!(entry, Entry::Waits(_)));
+        request.entries.push(entry);
+        request.left += waits;
+        request.waited += waits;
+        request.advance();
+        self.waited += waits;
+        self.entries += 1;
+    }
+
+    /// All entries of a request are there: the request, if nothing of it waits.
+    pub(crate) fn opened(&mut self, index: u32) -> Option<Request> {
+        let is_complete = self.requests.get_mut(index).is_some_and(|request| request.left == 0);
+        let request = is_complete.then(|| self.requests.close(index)).flatten()?;
+        Some(self.left(request))
+    }
+
+    /// Are all entries before this one judged?
+    pub(crate) fn is_next(&mut self, reply: Reply) -> bool {
+        let request = self.requests.get_mut(reply.index);
+        request.is_some_and(|request| request.judged == reply.entry as usize)
+    }
+
+    /// The entry of a request that waited for its turn, if that has come.
+    pub(crate) fn next_turn(&mut self, index: u32) -> Option<u32> {
+        let request = self.requests.get_mut(index)?;
+        let next = request.advance();
+        let is_ready =
+            matches!(&request.entries.get(next)?, Entry::Waits(job) if job.next == Next::Turn);
+        u32::try_from(next).ok().filter(|_| is_ready)
     }
 
     /// A job of a request, with who sent it. It is put back with [`WaitingCalls::put`] or [`WaitingCalls::close`].
@@ -174,12 +239,6 @@ impl WaitingCalls {
         }
     }
 
-    /// This request, if nothing of it waits any more.
-    pub(crate) fn take_if_complete(&mut self, index: u32) -> Option<Request> {
-        let request = self.requests.take_if_done(index)?;
-        Some(self.left(request))
-    }
-
     /// Lets all callers go whose calls wait: the answer of each, with this outcome for what is under way. The calls go on.
     pub(crate) fn leave(&mut self, under_way: &Outcome) -> Vec<(ConnId, Form, Vec<Outcome>)> {
         let told = |entry: &Entry| match entry {
@@ -205,6 +264,7 @@ impl WaitingCalls {
     /// Its entries have room for others.
     fn left(&mut self, request: Request) -> Request {
         self.entries -= request.entries.len();
+        self.waited -= request.waited;
         request
     }
 }
@@ -241,6 +301,13 @@ mod tests {
         Entry::Waits(Box::new(Job::new(call())))
     }
 
+    fn keep(waiting: &mut WaitingCalls, conn: u64, form: Form, entries: Vec<Entry>) -> u32 {
+        let index = waiting.open(ConnId::from_bits(conn), form, None, std::iter::empty());
+        entries.into_iter().for_each(|entry| waiting.push(index, entry));
+        assert!(waiting.opened(index).is_none(), "something of it waits");
+        index
+    }
+
     #[test]
     fn a_confirmed_grant_that_only_its_answer_names_is_known_until_it_is_written() {
         let hold = Hold { node: 1, grant: 7, seq: 1, amount: Amount::new(5), deadline_ms: 9 };
@@ -252,7 +319,7 @@ mod tests {
         };
         let alone = |confirm, keyed, outcome| {
             let mut waiting = WaitingCalls::new(1);
-            let index = waiting.open(ConnId::from_bits(1), Form::One, None, vec![job()]);
+            let index = keep(&mut waiting, 1, Form::One, vec![job()]);
             let (mut job, _) = waiting.take(reply(index, 0)).unwrap();
             job.call = Call { confirm, keyed, ..call() };
             job.hold = Some(hold);
@@ -272,12 +339,13 @@ mod tests {
 
     #[test]
     fn a_request_is_complete_when_nothing_of_it_waits() {
-        let mut waiting = WaitingCalls::new(4);
+        let mut waiting = WaitingCalls::new(3);
         let done = Outcome::refused(Verdict::Paced);
         let entries = vec![job(), Entry::Done(done.clone()), job()];
-        let first = waiting.open(ConnId::from_bits(1), Form::Batch, None, entries);
-        assert!(waiting.has_room(1) && !waiting.has_room(2), "bounded");
-        let second = waiting.open(ConnId::from_bits(2), Form::One, None, vec![job()]);
+        let first = keep(&mut waiting, 1, Form::Batch, entries);
+        assert!(waiting.has_room(), "what has its outcome takes no place");
+        let second = keep(&mut waiting, 2, Form::One, vec![job()]);
+        assert!(!waiting.has_room(), "bounded");
         let (again, _) = waiting.take(reply(first, 2)).unwrap();
         waiting.put(reply(first, 2), again);
         for (index, entry) in [(second, 0), (first, 2)] {
@@ -293,7 +361,49 @@ mod tests {
         let outcomes: Vec<_> = waiting.next_complete().unwrap().into_outcomes().collect();
         assert_eq!(outcomes[1], done);
         assert_eq!(waiting.len(), 0);
-        assert_eq!(waiting.open(ConnId::from_bits(3), Form::One, None, vec![job()]), first);
+        assert_eq!(keep(&mut waiting, 3, Form::One, vec![job()]), first);
+    }
+
+    #[test]
+    fn entries_come_to_their_turn_in_order() {
+        let mut waiting = WaitingCalls::new(4);
+        let done = || Outcome::refused(Verdict::Paced);
+        let index =
+            keep(&mut waiting, 1, Form::Batch, vec![job(), job(), Entry::Done(done()), job()]);
+        let mut goes_on = |entry, next| {
+            let (mut job, _) = waiting.take(reply(index, entry)).unwrap();
+            job.next = next;
+            waiting.put(reply(index, entry), job);
+            let turn = waiting.next_turn(index);
+            (turn, [0, 1, 3].map(|entry| waiting.is_next(reply(index, entry))))
+        };
+        let first = [true, false, false];
+        assert_eq!(goes_on(3, Next::Turn), (None, first), "two before it are not judged");
+        assert_eq!(goes_on(0, Next::Judge), (None, first));
+        assert_eq!(goes_on(0, Next::Seal), (None, [false, true, false]), "the next one waits");
+        assert_eq!(goes_on(1, Next::Turn), (Some(1), [false, true, false]));
+        assert_eq!(goes_on(1, Next::Seal), (Some(3), [false, false, true]));
+        waiting.close(reply(index, 3), &Job::new(call()), done());
+        assert_eq!(waiting.next_turn(index), None);
+    }
+
+    #[test]
+    fn a_request_nothing_of_which_waits_in_the_end_takes_no_place() {
+        let mut waiting = WaitingCalls::new(1);
+        let outcome = || Outcome::refused(Verdict::Paced);
+        for _ in 0..3 {
+            let outcomes = std::iter::repeat_with(outcome).take(2);
+            let index = waiting.open(ConnId::from_bits(1), Form::Batch, None, outcomes);
+            assert!(waiting.is_next(reply(index, 2)));
+            waiting.push(index, Entry::Done(outcome()));
+            let outcomes = waiting.opened(index).unwrap().into_outcomes();
+            assert_eq!(outcomes.collect::<Vec<_>>(), [outcome(), outcome(), outcome()]);
+            assert!(waiting.has_room());
+        }
+        let many = std::iter::repeat_with(outcome).take(ENTRIES_A_PLACE);
+        let index = waiting.open(ConnId::from_bits(1), Form::Batch, None, many);
+        assert!(!waiting.has_room(), "what has its outcome is bounded, too");
+        assert!(waiting.opened(index).is_some() && waiting.has_room());
     }
 
     #[test]
@@ -302,11 +412,11 @@ mod tests {
         let (done, under_way) =
             (Outcome::refused(Verdict::Paced), Outcome::refused(Verdict::Journal));
         let entries = vec![job(), Entry::Done(done.clone())];
-        let index = waiting.open(ConnId::from_bits(1), Form::Batch, None, entries);
+        let index = keep(&mut waiting, 1, Form::Batch, entries);
         let told = waiting.leave(&under_way);
         assert_eq!(told, [(ConnId::from_bits(1), Form::Batch, vec![under_way.clone(), done])]);
         assert_eq!(waiting.leave(&under_way), [], "once");
-        assert_eq!(waiting.len(), 2, "its calls go on");
+        assert_eq!(waiting.len(), 1, "its call goes on");
         let (mut confirmed, _) = waiting.take(reply(index, 0)).unwrap();
         confirmed.call.confirm = true;
         let hold = Hold { node: 1, grant: 7, seq: 1, amount: Amount::new(5), deadline_ms: 9 };
