@@ -457,9 +457,12 @@ impl Oracle {
     }
 }
 
-/// What the journal says is booked for each hold, and how it was settled first.
-fn booked(journal: &[Record]) -> Result<BTreeMap<(u64, u32), (Verdict, i64)>, String> {
-    let mut booked: BTreeMap<(u64, u32), (Verdict, i64)> = BTreeMap::new();
+/// By grant and number: how a hold was settled first, and what is booked for it in all.
+type Booked = BTreeMap<(u64, u32), (Verdict, i64)>;
+
+/// What the journal says is booked.
+fn booked(journal: &[Record]) -> Result<Booked, String> {
+    let mut booked = Booked::new();
     for record in journal {
         match record {
             Record::Resolved {
