@@ -376,14 +376,15 @@ mod tests {
         let mut answers = Answers::default();
         // Several chunks, and answers of every length.
         let sizes = 0..=ANSWER_BYTES_MAX;
-        for (number, bytes) in (0_u128..).zip(sizes.clone().chain(sizes.clone())) {
-            let key = number << 90 | number << 60 | number;
+        for (number, bytes) in (0_u64..).zip(sizes.clone().chain(sizes.clone())) {
+            let wide = u128::from(number);
+            let key = wide << 90 | wide << 60 | wide;
             answers.check(&kept(key, bytes), 1_000).unwrap();
-            answers.keep(&kept(key, bytes), Verdict::Settled, 1_000 + number as u64, KEPT_MS);
+            answers.keep(&kept(key, bytes), Verdict::Settled, 1_000 + number, KEPT_MS);
             let found = answers.get(key, 2_000, KEPT_MS).unwrap();
             assert_eq!(
                 (found.digest, found.answer.len(), found.at_ms),
-                (!key, bytes, 1_000 + number as u64)
+                (!key, bytes, 1_000 + number)
             );
             answers.check(&kept(key, bytes), 1_000).unwrap_err();
         }
