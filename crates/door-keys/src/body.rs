@@ -116,6 +116,19 @@ pub(crate) struct Batch {
     more_faults: usize,
 }
 
+/// Reads batches of plaintexts as the door does, and does nothing with them: for who measures that alone.
+#[derive(Debug, Default)]
+pub struct BatchReader(Batch);
+
+impl BatchReader {
+    /// Returns the bytes of the plaintexts of a body, as they are written; `None` where it is no batch of them without faults.
+    pub fn text_bytes(&mut self, body: &[u8]) -> Option<usize> {
+        let fields = Fields::read(body, Some(ItemText::Plaintext), &mut self.0).ok()?;
+        let is_batch = fields.is_batch(&self.0).ok()?;
+        is_batch.then(|| self.0.items.iter().map(|item| item.text.len()).sum())
+    }
+}
+
 /// A body that was read.
 pub(crate) struct Fields<'a> {
     pub(crate) body: &'a str,
@@ -474,6 +487,16 @@ mod tests {
         }
         for bad in ["h", "1", "1h5", "-1", "1w", "1.5h", "99999999999999999999d", "1 h"] {
             assert_eq!(seconds_of(bad).filter(|_| bad != "1"), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_batch_is_read_alone() {
+        let mut reader = BatchReader::default();
+        let two = br#"{"batch_input":[{"plaintext":"eA=="},{"reference":"r","plaintext":"eHh4"}]}"#;
+        assert_eq!(reader.text_bytes(two), Some(8));
+        for other in [r#"{"plaintext":"eA=="}"#, r#"{"batch_input":[{}]}"#, "[", ""] {
+            assert_eq!(reader.text_bytes(other.as_bytes()), None, "{other}");
         }
     }
 

@@ -31,6 +31,7 @@ mod tags;
 mod work;
 
 pub use answer::{Answer, Audit};
+pub use body::BatchReader;
 pub use bulk::{BULK_PATH, Bulk, BulkError, STREAM_ITEM_BYTES_MAX, Waiting};
 pub use door::{Door, Gate, NotChanged, NotUnsealed, Settings, UnsealKey, Unsealing};
 pub use request::{Caller, Method, Request, token_of};

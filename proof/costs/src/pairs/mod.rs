@@ -14,6 +14,7 @@ pub mod loops;
 pub mod maps;
 pub mod queues;
 pub mod scan;
+pub mod vault;
 
 use probe::compare::{MIN_EFFECT, Outcome, Verdict};
 
@@ -124,6 +125,7 @@ pub const GROUPS: &[Group] = &[
     Group { name: "expiry", run: expiry::run },
     Group { name: "scan", run: scan::run },
     Group { name: "fix", run: fix::run },
+    Group { name: "vault", run: vault::run },
     Group { name: "queue", run: queues::run },
     Group { name: "after", run: deferred::run },
     Group { name: "loop", run: loops::run },
