@@ -9,6 +9,7 @@
 use aes::Block;
 use aes::cipher::consts::U16;
 use aes::cipher::inout::InOutBuf;
+use aes::cipher::typenum::Unsigned;
 use aes::cipher::{
     BlockCipherDecrypt, BlockCipherEncBackend, BlockCipherEncClosure, BlockCipherEncrypt,
     BlockSizeUser,
@@ -231,7 +232,7 @@ impl<const L: usize> BlockSizeUser for Chained<'_, L> {
 impl<const L: usize> BlockCipherEncClosure for Chained<'_, L> {
     #[inline(always)]
     fn call<B: BlockCipherEncBackend<BlockSize = U16>>(self, backend: &B) {
-        let used = if self.lanes > FEW { L } else { self.lanes.min(L) };
+        let used = blocks_of(self.lanes, B::ParBlocksSize::USIZE).min(L);
         let Some(chain) = self.chain.get_mut(..used) else { return };
         let ends_at = self.steps.len();
         for (number, step) in (1..).zip(self.steps) {
@@ -251,6 +252,15 @@ impl<const L: usize> BlockCipherEncClosure for Chained<'_, L> {
             }
         }
     }
+}
+
+/// Returns how many blocks to encrypt where `lanes` count and the back end takes `wide` at once: more than these, where the rest would cost
+/// more one by one than in a wide step.
+#[inline(always)]
+fn blocks_of(lanes: usize, wide: usize) -> usize {
+    // A single block costs what four of a wide step do.
+    let is_short = lanes <= FEW || lanes % wide * 4 <= wide;
+    if is_short { lanes } else { lanes.next_multiple_of(wide) }
 }
 
 /// Encrypts the first `count` blocks. The content of the others afterwards is unspecified.
@@ -401,5 +411,30 @@ pub(crate) fn scatter_xored<const L: usize>(
     let blocks = window.iter().filter_map(|step| step.get(lane));
     for ((place, other), block) in places.iter_mut().zip(others).zip(blocks) {
         *place = xored(&block.0, other);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rest_that_is_short_is_not_rounded_up() {
+        // Back ends take 8, 30 or 64 at once.
+        for (lanes, wide, blocks) in [
+            (16, 64, 16),
+            (17, 64, 64),
+            (63, 64, 64),
+            (64, 64, 64),
+            (17, 30, 30),
+            (32, 30, 32),
+            (37, 30, 37),
+            (38, 30, 60),
+            (64, 30, 64),
+            (18, 8, 18),
+            (19, 8, 24),
+        ] {
+            assert_eq!(blocks_of(lanes, wide), blocks, "{lanes} of {wide}");
+        }
     }
 }
