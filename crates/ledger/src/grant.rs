@@ -169,11 +169,9 @@ impl Grant {
         self.marks.iter().map(|(_, page)| page.amounts().len()).sum()
     }
 
-    /// The billing deadline of the holds with this first deadline. Rounded up to a 64th of the billing
-    /// window, so that a grant has few of them.
+    /// The billing deadline of the holds with this first deadline.
     pub(crate) fn billing_deadline_ms(&self, deadline_ms: u64) -> u64 {
-        let width = (self.billing_ms / 64).max(1);
-        (deadline_ms + self.billing_ms).div_ceil(width) * width
+        crate::billing_deadline_ms(deadline_ms, self.billing_ms)
     }
 
     /// Is the money of a hold that nobody spoke of yet still set aside?

@@ -116,6 +116,17 @@ pub struct Owner {
     pub id: u64,
     /// What its amounts count.
     pub unit: Unit,
+    /// How long a confirmed hold of the grant lives beyond its first deadline, ms: [`crate::billing_deadline_ms`]. Grants of an earlier run
+    /// keep what that was set to.
+    pub billing_ms: u64,
+}
+
+/// The billing deadline of the holds with this first deadline, where a confirmed hold lives so much longer, ms. Rounded up to a 64th of
+/// that, so that a grant has few of them.
+#[must_use]
+pub fn billing_deadline_ms(deadline_ms: u64, billing_ms: u64) -> u64 {
+    let width = (billing_ms / 64).max(1);
+    (deadline_ms + billing_ms).div_ceil(width) * width
 }
 
 impl ToBank {

@@ -426,10 +426,10 @@ impl Bank {
             }
             ToBank::Echo { reply } => self.echo(worker, reply, out),
             ToBank::Owner { grant, reply } => {
-                let of = self.grants.get(grant).map(|grant| grant.slot);
-                let of = of.map(|slot| {
+                let of = self.grants.get(grant).map(|grant| (grant.slot, grant.billing_ms));
+                let of = of.map(|(slot, billing_ms)| {
                     let spec = self.spec(slot);
-                    Owner { slot, id: spec.id, unit: spec.unit }
+                    Owner { slot, id: spec.id, unit: spec.unit, billing_ms }
                 });
                 out.send(worker, ToWorker::Owner { reply, of });
             }

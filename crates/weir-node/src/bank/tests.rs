@@ -222,7 +222,7 @@ fn the_owner_of_a_grant_comes_after_its_budget() {
     let made = bench.open("llm/a").unwrap();
     let of = |slot| {
         let (id, unit) = (made.id, money::Unit::parse("USD").unwrap());
-        ToWorker::Owner { reply: 1, of: Some(ledger::Owner { slot, id, unit }) }
+        ToWorker::Owner { reply: 1, of: Some(ledger::Owner { slot, id, unit, billing_ms: 1 }) }
     };
     let met = |bench: &Bench, slot| openings::met_by(&bench.thread.bank, &of(slot));
     match met(&bench, made.slot) {

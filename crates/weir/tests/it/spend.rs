@@ -263,6 +263,26 @@ fn work_of_unknown_length_is_confirmed_at_once() {
 }
 
 /// Who settles a hundred times the hold has put a point in the wrong place.
+/// The deadline that is told is that of the books, whatever a later run is set to.
+#[test]
+fn a_confirmed_hold_keeps_the_deadline_that_was_told() {
+    let node = one().with("ledger.hold_ms", "60000").with("ledger.billing_ms", "640000").start();
+    let mut caller = Caller::to(&node);
+    let token = caller.reserve(1, "1");
+    let (_, first) = caller.call("confirm", &json!({"token": token}));
+    let deadline = first["deadline"].as_str().unwrap();
+    assert_eq!(first["verdict"], "confirmed", "{first}");
+    // Rounded up to a 64th of the billing time: ten seconds.
+    assert!(deadline.ends_with("0.000Z"), "{deadline}");
+    let body = json!({"budget": 1, "amount": "1", "confirm": true});
+    let (_, at_once) = caller.call("reserve", &body);
+    assert!(at_once["deadline"].as_str().unwrap().ends_with("0.000Z"), "{at_once}");
+    let node = node.restart_as(|setup| setup.with("ledger.billing_ms", "6400000"));
+    let (status, again) = Caller::to(&node).call("confirm", &json!({"token": token}));
+    let expected = json!({"verdict": "confirmed", "repeat": true, "deadline": deadline});
+    assert_eq!((status, again), (200, expected));
+}
+
 #[test]
 fn a_settle_far_above_its_hold_is_refused_and_the_hold_stays() {
     let setup = || patient(&line(1, "1000", ""));

@@ -417,7 +417,12 @@ impl Node {
 
     /// Kills it at once, and starts it again on the same folder.
     pub(crate) fn restart(self) -> Node {
-        let setup = self.setup.clone();
+        self.restart_as(|setup| setup)
+    }
+
+    /// The same with other settings.
+    pub(crate) fn restart_as(self, change: impl FnOnce(Setup) -> Setup) -> Node {
+        let setup = change(self.setup.clone());
         drop(self);
         setup.start()
     }

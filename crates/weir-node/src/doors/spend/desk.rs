@@ -56,14 +56,12 @@ fn refused<T>(verdict: Verdict) -> OrOutcome<T> {
     Err(Outcome::refused(verdict))
 }
 
-/// The budget of this name, if it is known here.
+/// The budget of this name, if it is known here. Grants that are made from it now are set to what this run is.
 pub(crate) fn find(till: &Till, name: BudgetName<'_>) -> Option<Owner> {
-    till.find(name).and_then(|found| owner(found.id, found.slot, found.unit))
-}
-
-fn owner(id: u64, slot: u32, unit: [u8; 4]) -> Option<Owner> {
-    let unit = Unit::from_code(unit).ok().flatten()?;
-    Some(Owner { slot, id, unit })
+    let found = till.find(name)?;
+    let unit = Unit::from_code(found.unit).ok().flatten()?;
+    let billing_ms = till.facts.billing_ms.into();
+    Some(Owner { slot: found.slot, id: found.id, unit, billing_ms })
 }
 
 /// What an ask's amount comes to in the budget's unit, if that can be asked of the budget at all.
@@ -492,10 +490,9 @@ impl Desk {
         // What was booked under a key has ended its claim.
         job.claimed &= resolution.is_repeat() || !is_yes;
         match (job.hold, job.owner) {
-            (Some(hold), Some(owner)) if is_yes => job
-                .kept
-                .take()
-                .unwrap_or_else(|| answer(till, job, (&hold, owner.unit), resolution)),
+            (Some(hold), Some(owner)) if is_yes => {
+                job.kept.take().unwrap_or_else(|| answer(till, job, (&hold, owner), resolution))
+            }
             _ if verdict == Verdict::Busy => full(&self.terms.full.pages),
             _ => Outcome::refused(verdict),
         }
@@ -540,7 +537,7 @@ fn tell_bank(
     let (verdict, judged) = (Verdict::Settled, Handled::Now);
     let amount = (action == Action::Settle).then_some(job.spent);
     let new = Resolution { verdict, amount, judged };
-    let first = answer(till, job, (&hold, owner.unit), new);
+    let first = answer(till, job, (&hold, owner), new);
     let kept = first.to_keep();
     job.kept = (job.call.kind == CallKind::Reserve).then_some(first);
     match job.call.kind == CallKind::Reserve && !job.call.confirm {
@@ -550,12 +547,18 @@ fn tell_bank(
 }
 
 /// What a call is answered that is sealed. A settle says what is booked, which of a repeat need not be what it names.
-fn answer(till: &Till, job: &Job, (hold, unit): (&Hold, Unit), resolution: Resolution) -> Outcome {
+fn answer(
+    till: &Till,
+    job: &Job,
+    (hold, owner): (&Hold, Owner),
+    resolution: Resolution,
+) -> Outcome {
+    let unit = owner.unit;
     let (Resolution { verdict, amount, .. }, repeat) = (resolution, resolution.is_repeat());
     match job.call.kind {
-        CallKind::Reserve if job.call.confirm => confirmed(till, hold, unit),
+        CallKind::Reserve if job.call.confirm => sealed(till, hold, unit, billed_ms(hold, owner)),
         CallKind::Reserve => sealed(till, hold, unit, hold.deadline_ms),
-        CallKind::Confirm => Outcome::Confirmed { repeat, deadline_ms: billed_ms(till, hold) },
+        CallKind::Confirm => Outcome::Confirmed { repeat, deadline_ms: billed_ms(hold, owner) },
         CallKind::Settle => Outcome::Settled { verdict, amount, unit, repeat },
         CallKind::Release => Outcome::Released { repeat },
         CallKind::Spend => Outcome::Spent { verdict, amount: job.spent, unit },
@@ -563,13 +566,8 @@ fn answer(till: &Till, job: &Job, (hold, unit): (&Hold, Unit), resolution: Resol
 }
 
 /// Until when a hold lives that is confirmed, ms.
-fn billed_ms(till: &Till, hold: &Hold) -> u64 {
-    hold.deadline_ms + u64::from(till.facts.billing_ms)
-}
-
-/// A grant that is confirmed at once: it lives until its billing deadline.
-fn confirmed(till: &Till, hold: &Hold, unit: Unit) -> Outcome {
-    sealed(till, hold, unit, billed_ms(till, hold))
+fn billed_ms(hold: &Hold, owner: Owner) -> u64 {
+    ledger::billing_deadline_ms(hold.deadline_ms, owner.billing_ms)
 }
 
 /// A grant whose token is written, and not sealed.

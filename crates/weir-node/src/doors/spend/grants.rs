@@ -40,7 +40,7 @@ mod tests {
 
     #[test]
     fn a_newer_grant_takes_the_place_of_an_older() {
-        let owner = |id| Owner { slot: 1, id, unit: money::Unit::Count };
+        let owner = |id| Owner { slot: 1, id, unit: money::Unit::Count, billing_ms: 1 };
         let mut grants = Grants::default();
         assert_eq!(grants.get(0), None);
         grants.put(7, owner(70));
