@@ -94,7 +94,23 @@ impl Grant {
     }
 
     pub(crate) fn mark(&self, seq: u32) -> Mark {
-        self.find_page(seq).map_or(Mark::Open, |found| self.marks[found].1.mark(seq))
+        self.page(seq).map_or(Mark::Open, |page| page.mark(seq))
+    }
+
+    /// The page with this hold, if it has one.
+    #[inline]
+    pub(crate) fn page(&self, seq: u32) -> Option<&Page> {
+        let number = seq / PAGE_HOLDS;
+        match self.marks.last() {
+            Some((last, page)) if *last == number => Some(page),
+            _ => Some(&self.marks[self.find_page(seq).ok()?].1),
+        }
+    }
+
+    /// The mark of a hold whose page was looked up.
+    #[inline]
+    pub(crate) fn mark_in(&self, found: Result<usize, usize>, seq: u32) -> Mark {
+        found.map_or(Mark::Open, |found| self.marks[found].1.mark(seq))
     }
 
     /// What a hold was settled with; `None` if that is not known, or it is not settled.
@@ -103,25 +119,29 @@ impl Grant {
         self.marks[found].1.amount(hold.seq, hold.amount)
     }
 
-    /// The page with this hold, and how many were made for it (0 or 1).
-    pub(crate) fn page_mut(&mut self, seq: u32) -> (&mut Page, usize) {
-        let found = self.find_page(seq);
-        let index = found.unwrap_or_else(|index| {
-            self.marks.insert(index, (seq / PAGE_HOLDS, Box::new(Page::new())));
-            index
-        });
-        (&mut self.marks[index].1, usize::from(found.is_err()))
+    /// The page with this hold, which was looked up, and how many were made for it (0 or 1).
+    #[inline(always)]
+    pub(crate) fn page_mut(&mut self, found: Result<usize, usize>, seq: u32) -> (&mut Page, usize) {
+        match found {
+            Ok(index) => (&mut self.marks[index].1, 0),
+            Err(index) => (self.new_page(index, seq), 1),
+        }
     }
 
-    /// Would marking this hold need a page that is not there yet?
-    pub(crate) fn needs_page(&self, seq: u32) -> bool {
-        self.find_page(seq).is_err()
+    #[cold]
+    fn new_page(&mut self, index: usize, seq: u32) -> &mut Page {
+        self.marks.insert(index, (seq / PAGE_HOLDS, Box::new(Page::new())));
+        &mut self.marks[index].1
     }
 
-    /// Where the page with this hold is, or would be.
+    /// Where the page with this hold is, or would be. Mostly it is the last.
     #[inline]
-    fn find_page(&self, seq: u32) -> Result<usize, usize> {
-        self.marks.binary_search_by_key(&(seq / PAGE_HOLDS), |(page, _)| *page)
+    pub(crate) fn find_page(&self, seq: u32) -> Result<usize, usize> {
+        let number = seq / PAGE_HOLDS;
+        match self.marks.last() {
+            Some((last, _)) if *last == number => Ok(self.marks.len() - 1),
+            _ => self.marks.binary_search_by_key(&number, |(page, _)| *page),
+        }
     }
 
     /// Fetches where the pages of marks are.
@@ -427,7 +447,8 @@ mod tests {
         let mut grant = Grant::new(0, 0, 1000, Keeps::default());
         let marks = [Mark::Confirmed, Mark::SettledLate, Mark::Released, Mark::Open, Mark::Settled];
         for seq in 0..2000 {
-            grant.page_mut(seq).0.set_mark(seq, marks[seq as usize % marks.len()]);
+            let found = grant.find_page(seq);
+            grant.page_mut(found, seq).0.set_mark(seq, marks[seq as usize % marks.len()]);
         }
         for seq in 0..2000 {
             assert_eq!(grant.mark(seq), marks[seq as usize % marks.len()], "hold {seq}");

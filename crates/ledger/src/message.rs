@@ -187,7 +187,7 @@ impl No {
 pub struct Resolution {
     /// The answer.
     pub verdict: Verdict,
-    /// Of a settle: what is booked for the hold in all. `None`: nothing is, or it is not known any more.
+    /// What is booked for the hold in all. `None`: nothing was done, or it is not known any more.
     pub amount: Option<Amount>,
     /// What was done for it.
     pub judged: Handled,

@@ -30,14 +30,16 @@ pub(crate) enum Mark {
 }
 
 impl Mark {
-    const ALL: [Mark; 6] = [
-        Mark::Open,
-        Mark::Confirmed,
-        Mark::Settled,
-        Mark::SettledOver,
-        Mark::SettledLate,
-        Mark::Released,
-    ];
+    /// By their four bits; pages that are read have none of the numbers that are no mark.
+    const ALL: [Mark; 16] = {
+        let mut all = [Mark::Open; 16];
+        all[Mark::Confirmed as usize] = Mark::Confirmed;
+        all[Mark::Settled as usize] = Mark::Settled;
+        all[Mark::SettledOver as usize] = Mark::SettledOver;
+        all[Mark::SettledLate as usize] = Mark::SettledLate;
+        all[Mark::Released as usize] = Mark::Released;
+        all
+    };
 
     /// The mark a verdict leaves; `None` for verdicts that leave none.
     pub(crate) fn of(verdict: wire::Verdict) -> Option<Mark> {
@@ -136,44 +138,42 @@ impl Page {
         }
     }
 
-    /// Notes what a hold is settled with that was not settled before. Returns how many entries that takes, or nothing where it needs one
-    /// and there is no room.
-    #[inline]
+    /// Needs a hold an entry that is settled with this amount, and was not settled before?
+    #[inline(always)]
+    pub(crate) fn needs_entry(&self, held: Amount, amount: Amount) -> bool {
+        amount != held || self.partial
+    }
+
+    /// Changes what a settled hold is settled with in all. False: it has no entry.
+    pub(crate) fn renote(&mut self, seq: u32, total: Amount) -> bool {
+        let found = self.find(seq);
+        if let Some(at) = found {
+            self.amounts[at] = entry(place_of(seq), total);
+        }
+        found.is_some()
+    }
+
+    /// Notes what a hold is settled with in all that has no entry, where fewer are there than the most. False: there was no room.
+    #[inline(always)]
     pub(crate) fn note(
         &mut self,
         seq: u32,
-        held: Amount,
         amount: Amount,
-        has_room: bool,
-    ) -> Option<usize> {
-        if amount == held && !self.partial {
-            return Some(0);
-        }
-        self.push(seq, amount, has_room)
-    }
-
-    /// Notes what a settled hold is settled with in all from now on. Returns as [`Page::note`] does.
-    pub(crate) fn renote(&mut self, seq: u32, total: Amount, has_room: bool) -> Option<usize> {
-        match self.find(seq) {
-            Some(at) => {
-                self.amounts[at] = entry(place_of(seq), total);
-                Some(0)
-            }
-            None => self.push(seq, total, has_room),
-        }
-    }
-
-    fn push(&mut self, seq: u32, amount: Amount, has_room: bool) -> Option<usize> {
-        if !has_room {
+        there: &mut usize,
+        most: usize,
+    ) -> bool {
+        if *there >= most {
             self.partial = true;
-            return None;
+            return false;
         }
         self.amounts.push(entry(place_of(seq), amount));
-        Some(1)
+        *there += 1;
+        true
     }
 
     fn find(&self, seq: u32) -> Option<usize> {
-        self.amounts.iter().position(|entry| split(*entry).0 == place_of(seq))
+        // Whoever asks again mostly does so soon.
+        self.amounts.iter().rposition(|entry| split(*entry).0 == place_of(seq))
     }
 
     pub(crate) fn marks(&self) -> &[u8; MARKS_BYTES] {
@@ -212,9 +212,13 @@ mod tests {
 
     const HELD: Amount = Amount::new(10);
 
+    /// Settles a hold; returns how many entries that takes, or nothing where it needs one and there is no room.
     fn settled(page: &mut Page, seq: u32, amount: i64, has_room: bool) -> Option<usize> {
         page.set_mark(seq, Mark::Settled);
-        page.note(seq, HELD, Amount::new(amount), has_room)
+        let (amount, mut there) = (Amount::new(amount), 0);
+        let noted = !page.needs_entry(HELD, amount)
+            || page.note(seq, amount, &mut there, usize::from(has_room));
+        noted.then_some(there)
     }
 
     #[test]
@@ -226,8 +230,9 @@ mod tests {
         assert_eq!(settled(&mut page, 256 + 255, money::ASK_MAX.get(), true), Some(1));
         let known = [3, 4, 255].map(|seq| page.amount(seq, HELD));
         assert_eq!(known, [Some(HELD), Some(Amount::ZERO), Some(money::ASK_MAX)]);
-        assert_eq!(page.renote(4, Amount::new(7), true), Some(0), "its entry is changed");
-        assert_eq!(page.renote(3, Amount::new(12), true), Some(1), "it had none");
+        assert!(page.renote(4, Amount::new(7)), "its entry is changed");
+        assert!(!page.renote(3, Amount::new(12)), "it has none");
+        assert!(page.note(3, Amount::new(12), &mut 0, 1));
         let known = [3, 4].map(|seq| page.amount(seq, HELD));
         assert_eq!(known, [Some(Amount::new(12)), Some(Amount::new(7))]);
     }
@@ -242,7 +247,7 @@ mod tests {
         assert_eq!(known, [None, Some(Amount::new(9)), None]);
         assert_eq!(settled(&mut page, 4, 10, true), Some(1), "from then on each takes room");
         assert_eq!(page.amount(4, HELD), Some(HELD));
-        assert_eq!(page.renote(1, Amount::new(8), true), Some(1));
+        assert!(page.note(1, Amount::new(8), &mut 0, 1));
         assert_eq!(page.amount(1, HELD), Some(Amount::new(8)));
     }
 

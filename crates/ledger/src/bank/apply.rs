@@ -558,7 +558,8 @@ impl Bank {
         let grant = grants.get_mut(number).ok_or(ReplayError::NoGrant(number))?;
         let not_possible = ReplayError::NotPossible { grant: number, seq, verdict };
         let Some(mark) = Mark::of(verdict) else { return Err(not_possible) };
-        let before = grant.mark(seq);
+        let found = grant.find_page(seq);
+        let before = grant.mark_in(found, seq);
         let sound = (Amount::ZERO..=money::ASK_MAX).contains(&amount)
             && (Amount::new(1)..=money::ASK_MAX).contains(&hold.amount)
             && hold.seq <= SEQ_MAX;
@@ -577,13 +578,13 @@ impl Bank {
             (Mark::Confirmed, _) => grant.take_confirmed(hold)?,
             _ => return Err(not_possible),
         };
-        let (page, made) = grant.page_mut(seq);
+        let (page, made) = grant.page_mut(found, seq);
         *pages += made;
         page.set_mark(seq, mark);
-        if mark.is_settled() {
-            let noted = page.note(seq, hold.amount, amount, *amounts < options.amounts_max);
-            *amounts += noted.unwrap_or(0);
-            self.counts.amounts_full += u64::from(noted.is_none() && timeline.is_live());
+        let noted = !(mark.is_settled() && page.needs_entry(hold.amount, amount))
+            || page.note(seq, amount, amounts, options.amounts_max);
+        if !noted && timeline.is_live() {
+            self.counts.amounts_full += 1;
         }
         if debt > Amount::ZERO {
             grant.refill(budgets, at_ms);
@@ -636,11 +637,12 @@ impl Bank {
         if !grant.levels(budgets).all(|budget| budget.books.has_room(amount)) {
             return Err(ReplayError::TooMuch { grant: number, amount });
         }
-        let (page, _) = grant.page_mut(seq);
+        let (page, _) = grant.page_mut(grant.find_page(seq), seq);
         page.set_mark(seq, mark);
-        let noted = page.renote(seq, total, *amounts < options.amounts_max);
-        *amounts += noted.unwrap_or(0);
-        self.counts.amounts_full += u64::from(noted.is_none() && timeline.is_live());
+        let noted = page.renote(seq, total) || page.note(seq, total, amounts, options.amounts_max);
+        if !noted && timeline.is_live() {
+            self.counts.amounts_full += 1;
+        }
         grant.refill(budgets, at_ms);
         grant.shift(budgets, Line::Free, to, amount);
         self.now_ms = self.now_ms.max(at_ms);

@@ -56,13 +56,12 @@ impl Bank {
         if action == Action::Settle && !(Amount::ZERO..=money::ASK_MAX).contains(&amount) {
             return refused(Verdict::BadAmount);
         }
-        let slot = grant.slot;
-        match judge(grant, &request) {
+        let (slot, page) = (grant.slot, grant.page(hold.seq));
+        let mark = page.map_or(Mark::Open, |page| page.mark(hold.seq));
+        match judge(grant, mark, &request) {
             Judgement::Refuse(verdict) => refused(verdict),
             Judgement::Repeat(verdict) => self.again(verdict, &request, kept.is_some(), out),
-            Judgement::Book(..)
-                if grant.needs_page(hold.seq) && self.pages >= self.options.pages_max =>
-            {
+            Judgement::Book(..) if page.is_none() && self.pages >= self.options.pages_max => {
                 self.counts.pages_full += 1;
                 refused(Verdict::Busy)
             }
@@ -76,8 +75,7 @@ impl Bank {
                 if debt || self.tolerates(slot) {
                     self.call_in(slot, out);
                 }
-                let amount = (action == Action::Settle).then_some(amount);
-                Resolution { verdict, amount, judged: Handled::Now }
+                Resolution { verdict, amount: Some(amount), judged: Handled::Now }
             }
         }
     }
@@ -126,7 +124,7 @@ impl Bank {
             _ if in_time => Verdict::SettledOver,
             _ => Verdict::SettledLate,
         };
-        if !self.can_book(slot, amount) {
+        if !self.can_top_up(slot, amount) {
             self.counts.spent_full += 1;
             return Resolution::refused(Verdict::BadAmount);
         }
@@ -141,6 +139,13 @@ impl Bank {
     /// May expired money of the budget have been handed out again? Then a settle of it can leave less than nothing.
     fn tolerates(&self, slot: u32) -> bool {
         self.chain(slot).any(|level| self.budget(level).spec.tolerance_ppm > 0)
+    }
+
+    /// As [`Bank::can_book`], which has one caller so that it is compiled into it.
+    #[cold]
+    fn can_top_up(&self, slot: u32, amount: Amount) -> bool {
+        let spent = self.chain(slot).map(|level| self.books(level).spent()).max();
+        spent.is_none_or(|spent| amount <= minus(Bank::SPENT_MAX, spent))
     }
 
     /// Is the amount, on all levels, within what can be booked as spent?
@@ -160,9 +165,8 @@ fn is_kept(grant: &Grant, mark: Mark, hold: &Hold) -> bool {
 }
 
 /// The whole table of (what the hold is, what is asked, is it in time).
-fn judge(grant: &Grant, request: &ResolveRequest) -> Judgement {
+fn judge(grant: &Grant, mark: Mark, request: &ResolveRequest) -> Judgement {
     let ResolveRequest { action, hold, amount, at_ms, origin } = *request;
-    let mark = grant.mark(hold.seq);
     // A hold ends with its grant even where its token says more: after a restart with a clock that went back.
     // And a token of books that were lost since may name money that is not there: nothing to take, nothing alive.
     let in_time = match mark {
