@@ -159,7 +159,7 @@ impl Dev {
         );
         let paste = "Paste this to reserve, and then to settle what it did cost:";
         let _ = match address("spend") {
-            Some(_) if self.config.spend.tokens_file != "" => writeln!(
+            Some(_) if !self.config.spend.tokens_file.is_empty() => writeln!(
                 text,
                 "\nThe spend door asks for a token of {}: docs/spend.md has calls with one.\n",
                 self.config.spend.tokens_file

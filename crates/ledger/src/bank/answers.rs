@@ -200,7 +200,14 @@ impl Answers {
     }
 
     /// Counts those as over that are, some at a time. It changes nothing but what [`Answers::taken`] and [`Answers::callers`] say.
+    #[inline]
     pub(super) fn pass(&mut self, now_ms: u64, kept_ms: u64) {
+        if self.live.all > 0 {
+            self.pass_some(now_ms, kept_ms);
+        }
+    }
+
+    fn pass_some(&mut self, now_ms: u64, kept_ms: u64) {
         for _ in 0..PASS_MAX {
             let next = self.step(self.live.from);
             let over = next.filter(|(_, kept, _)| kept.at_ms.saturating_add(kept_ms) <= now_ms);
