@@ -164,7 +164,10 @@ impl Bank {
             None => No::LATER,
         };
         if amount > Amount::ZERO {
-            self.fill(worker, slot, amount, need, out);
+            if !self.fill(worker, slot, amount, need, out) {
+                // The worker is told `Busy`: what could not be handed out is left.
+                return;
+            }
         } else if need.numbers_low() || lacks && is_replaced {
             // What is in the purse must come back before a new grant can have it.
             self.recall(worker, slot, No::LATER, out);
@@ -261,8 +264,9 @@ impl Bank {
         minus(asked, need.free).max(asks)
     }
 
-    /// Puts money into a purse, with a new grant where the present one is used up, old or of other windows.
-    fn fill(&mut self, worker: u16, slot: u32, amount: Amount, need: Need, out: &mut Out) {
+    /// Puts money into a purse, with a new grant where the present one is used up, old or of other windows. False: there is no place
+    /// for another grant, and the worker is told so.
+    fn fill(&mut self, worker: u16, slot: u32, amount: Amount, need: Need, out: &mut Out) -> bool {
         let present = self.purse_note_mut(slot, worker).grant;
         let usable = present != 0 && need.seq <= SEQ_MAX / 2 && self.is_present(present);
         let grant = if usable { present } else { self.grants.next_number() };
@@ -272,7 +276,7 @@ impl Bank {
         if !usable && full {
             self.counts.grants_full += 1;
             out.send(worker, ToWorker::Deny { slot, no: No::to_all(Verdict::Busy) });
-            return;
+            return false;
         }
         let (budget, at_ms) = (self.budget(slot).spec.id, self.now_ms);
         self.book(Record::Granted { grant, budget, worker, amount, at_ms }, out);
@@ -289,6 +293,7 @@ impl Bank {
         self.counts.fills += 1;
         let (valid_from_ms, valid_until_ms) = self.valid_ms(slot);
         out.send(worker, ToWorker::Fill { slot, grant, amount, valid_from_ms, valid_until_ms });
+        true
     }
 
     /// Is a grant of the present windows of its budget and all parents?
