@@ -11,7 +11,7 @@
 //! | [`budgets`] | the budgets file, line by line, whole or not at all |
 //! | [`campaigns`] | the part of a line that bids: targeting, creatives, caps |
 //! | [`campaign_index`] | the campaigns of a file as the index that the auction asks, with currencies |
-//! | [`vault`] | what unseals the keys of the keys door, checked |
+//! | `vault` | what unseals the keys of the keys door, checked |
 //! | [`private`] | who may read what is in the data folder |
 //!
 //! Everything here is a function of files and of the environment: there is no thread, and no clock but the time that a caller gives.
