@@ -113,6 +113,7 @@ fn grant_again(grant: &journal::StateGrant<'_>) -> Option<Vec<u8>> {
     // Who wrote before these were known wrote other bytes.
     let unconfirmed = grant.unconfirmed()?.as_slice().filter(|entries| entries.len() <= 65_534)?;
     let unbilled = grant.unbilled()?.as_slice().filter(|entries| entries.len() <= 65_534)?;
+    let rests = grant.rests()?.as_slice().filter(|entries| entries.len() <= 65_534)?;
     let block = journal::state_grant::Block::new(
         grant.grant(),
         grant.budget_id(),
@@ -128,11 +129,11 @@ fn grant_again(grant: &journal::StateGrant<'_>) -> Option<Vec<u8>> {
         grant.keeps()?,
         grant.expired_ms()?,
     );
-    let lens = (billing.len(), unconfirmed.len(), unbilled.len());
-    let mut again = vec![0; journal::state_grant::encoded_len(lens.0, lens.1, lens.2)];
+    let lens = (billing.len(), unconfirmed.len(), unbilled.len(), rests.len());
+    let mut again = vec![0; journal::state_grant::encoded_len(lens.0, lens.1, lens.2, lens.3)];
     let encoder = journal::state_grant::encode(&mut again, &block);
     let encoder = encoder.and_then(|e| e.billing(billing)).and_then(|e| e.unconfirmed(unconfirmed));
-    let encoder = encoder.and_then(|e| e.unbilled(unbilled));
+    let encoder = encoder.and_then(|e| e.unbilled(unbilled)).and_then(|e| e.rests(rests));
     encoder.expect("encoded_len says how long it is").finish();
     Some(again)
 }

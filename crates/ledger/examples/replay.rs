@@ -232,7 +232,15 @@ impl Maker {
 
     fn resolved(&self, hold: Hold, verdict: Verdict, amount: i64) -> Record {
         let amount = Amount::new(amount);
-        Record::Resolved { hold, verdict, amount, at_ms: self.at_ms, origin: ORIGIN, kept: None }
+        Record::Resolved {
+            hold,
+            verdict,
+            amount,
+            at_ms: self.at_ms,
+            origin: ORIGIN,
+            keeps_rest: false,
+            kept: None,
+        }
     }
 }
 

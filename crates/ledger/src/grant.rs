@@ -24,7 +24,7 @@ pub(crate) struct Grant {
     pub(crate) days: [u64; LEVELS_MAX],
     /// With the worker (or suspended): unreserved or in unconfirmed holds.
     pub(crate) out: Amount,
-    /// In confirmed holds.
+    /// In confirmed holds, and in the rests of settled ones.
     pub(crate) held: Amount,
     pub(crate) stage: Stage,
     pub(crate) keeps: Keeps,
@@ -34,6 +34,8 @@ pub(crate) struct Grant {
     pub(crate) resolved: Sums,
     /// Per billing deadline: what is confirmed and not yet settled.
     pub(crate) billing: Sums,
+    /// Per billing deadline: what settled holds keep, in case that a later notice names a higher price.
+    pub(crate) rests: Sums,
     /// Pages of marks by their number, rising; only those that have a mark.
     marks: Vec<(u32, Box<Page>)>,
     /// What is kept of holds whose time is over.
@@ -88,6 +90,7 @@ impl Grant {
             reported_ms: 0,
             resolved: Sums::default(),
             billing: Sums::default(),
+            rests: Sums::default(),
             marks: Vec::new(),
             expired: Expired::default(),
         }
@@ -218,6 +221,15 @@ impl Grant {
             || hold.amount <= self.expired.unbilled.get(Expired::deadline_ms(deadline_ms))
     }
 
+    /// What a settled hold keeps of which this much is spent: nothing once its billing time is over.
+    pub(crate) fn rest(&self, hold: &Hold, spent: Amount) -> Amount {
+        let rest = crate::books::minus(hold.amount, spent);
+        let is_kept = self.mark(hold.seq) == Mark::SettledKeepsRest
+            && (Amount::ZERO..=self.rests.get(self.billing_deadline_ms(hold.deadline_ms)))
+                .contains(&rest);
+        if is_kept { rest } else { Amount::ZERO }
+    }
+
     /// All that is left in it is expired: it will be looked at again when that is reconciled.
     pub(crate) fn waits_for_reconciliation(&self) -> bool {
         let out = self.out == Amount::ZERO || matches!(self.stage, Stage::Expired { .. });
@@ -278,6 +290,11 @@ impl Sums {
     pub(crate) fn sum(&self, deadline_ms: u64) -> Sum {
         let found = self.0.iter().find(|sum| sum.deadline_ms == deadline_ms);
         found.copied().unwrap_or_default()
+    }
+
+    /// Has the deadline a sum, if only of nothing?
+    pub(crate) fn has(&self, deadline_ms: u64) -> bool {
+        self.0.iter().any(|sum| sum.deadline_ms == deadline_ms)
     }
 
     pub(crate) fn get(&self, deadline_ms: u64) -> Amount {

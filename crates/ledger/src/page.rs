@@ -27,6 +27,8 @@ pub(crate) enum Mark {
     SettledOver,
     SettledLate,
     Released,
+    /// Settled with less than its amount; the rest stays held until its billing time is over.
+    SettledKeepsRest,
 }
 
 impl Mark {
@@ -38,14 +40,16 @@ impl Mark {
         all[Mark::SettledOver as usize] = Mark::SettledOver;
         all[Mark::SettledLate as usize] = Mark::SettledLate;
         all[Mark::Released as usize] = Mark::Released;
+        all[Mark::SettledKeepsRest as usize] = Mark::SettledKeepsRest;
         all
     };
 
     /// The mark a verdict leaves; `None` for verdicts that leave none.
-    pub(crate) fn of(verdict: wire::Verdict) -> Option<Mark> {
+    pub(crate) fn of(verdict: wire::Verdict, keeps_rest: bool) -> Option<Mark> {
         use wire::Verdict;
         match verdict {
             Verdict::Confirmed => Some(Mark::Confirmed),
+            Verdict::Settled if keeps_rest => Some(Mark::SettledKeepsRest),
             Verdict::Settled => Some(Mark::Settled),
             Verdict::SettledOver => Some(Mark::SettledOver),
             Verdict::SettledLate => Some(Mark::SettledLate),
@@ -56,7 +60,10 @@ impl Mark {
 
     #[inline]
     pub(crate) fn is_settled(self) -> bool {
-        matches!(self, Mark::Settled | Mark::SettledOver | Mark::SettledLate)
+        matches!(
+            self,
+            Mark::Settled | Mark::SettledOver | Mark::SettledLate | Mark::SettledKeepsRest
+        )
     }
 }
 
@@ -96,7 +103,7 @@ impl Page {
         whole: bool,
         amounts: &[(u8, Amount)],
     ) -> Option<Page> {
-        if marks.iter().any(|byte| (byte & 0xF).max(byte >> 4) > Mark::Released as u8) {
+        if marks.iter().any(|byte| (byte & 0xF).max(byte >> 4) > Mark::SettledKeepsRest as u8) {
             return None;
         }
         let mut page = Page { marks, partial: false, amounts: Vec::with_capacity(amounts.len()) };
@@ -270,6 +277,6 @@ mod tests {
         for wrong in [&[(3, 9)][..], &[(2, 9), (2, 9)], &[(2, -1)], &[(2, i64::MAX)]] {
             assert!(read(true, wrong).is_none(), "{wrong:?}");
         }
-        assert!(Page::of([6; MARKS_BYTES], true, &[]).is_none(), "no such mark");
+        assert!(Page::of([7; MARKS_BYTES], true, &[]).is_none(), "no such mark");
     }
 }

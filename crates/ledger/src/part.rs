@@ -115,13 +115,15 @@ pub enum Part {
         unconfirmed: Vec<(u64, Amount)>,
         /// Per billing deadline: what is expired of confirmed holds.
         unbilled: Vec<(u64, Amount)>,
+        /// Per billing deadline: what of holds that are settled stays held.
+        rests: Vec<(u64, Amount)>,
     },
     /// What became of 256 holds of the grant before.
     Marks {
         /// Holds from 256 times this on.
         page: u32,
         /// Four bits each, low half first: 0 open, 1 confirmed, 2 settled, 3 settled over, 4 settled late,
-        /// 5 released.
+        /// 5 released, 6 settled while the rest of the hold stays held.
         marks: [u8; MARKS_BYTES],
         /// A settled hold without an entry in `amounts` was settled with its own amount. False: it is not known with which, as in files
         /// before version 6.

@@ -171,6 +171,8 @@ pub enum Record {
         at_ms: u64,
         /// Who asked for it.
         origin: Origin,
+        /// Settled within the hold, the rest stays held until its billing time is over: a later notice may name a higher price.
+        keeps_rest: bool,
         /// What repeats of the request are answered, where it had a key, or the memo that it belongs to. In this record, so that neither
         /// is ever sealed without the other.
         kept: Option<Box<KeptWith>>,
@@ -179,13 +181,15 @@ pub enum Record {
     ToppedUp {
         /// The hold.
         hold: Hold,
-        /// Where the difference is booked: `SettledOver` within the billing time of the hold, `SettledLate` after it, and of a hold that was
-        /// settled late.
+        /// What the hold is now: `Settled` where the rest of it covers the difference, `SettledOver` where that is not enough within its billing
+        /// time, `SettledLate` after it, and where it was settled late.
         verdict: Verdict,
         /// The difference: booked as spend now.
         amount: Amount,
         /// What is booked for the hold in all.
         total: Amount,
+        /// What of the difference the rest of the hold pays; else it is free money.
+        of_rest: Amount,
         /// The stamp it was judged by.
         at_ms: u64,
         /// Who asked for it.
@@ -198,7 +202,7 @@ pub enum Record {
         /// The stamp of its request.
         at_ms: u64,
     },
-    /// Confirmed holds were not settled within the billing window: their money is free again.
+    /// The billing window of holds is over: what confirmed ones had that were not settled, and the rests of settled ones, is free again.
     BillingLapsed {
         /// The grant.
         grant: u64,

@@ -221,6 +221,7 @@ config! {
         notices_waiting_max: usize = 16_384, [1..=1 << 20], " Maximum notices per worker that wait for their seal; further ones are answered 429.";
         loss_notices: bool = true, " Bids carry a loss notice address (`lurl`). With `false` they carry none, and loss notices of earlier bids are answered 204 and release nothing.";
         price_factor_max: u64 = 2, [1..=1_000_000], " A billing price above this multiple of the price we sent counts as a mistake, and the price we sent is booked.";
+        keep_rests: bool = true, " What a billing notice is lower than its bid stays held until `ledger.billing_ms` is over: a later, higher notice is paid from it. With `false` it is free at once, and true prices that come after a stranger's can be spent above the limit.";
         price_share_min_bp: u16 = 100, [0..=10_000], " In second-price auctions a lower billing price than we sent counts, but below this share of it, in basis points, it is a mistake, and the price we sent is booked.";
         survey_every: u64 = 1_024, " Sample one auction in this many, and the first of each 10 ms as long as that takes a hundredth of the time, and record why each campaign did not bid; 0 disables.";
     }

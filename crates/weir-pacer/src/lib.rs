@@ -443,7 +443,7 @@ impl Row {
             limit: books.limit(),
             life: Spend {
                 settled: books.spent(),
-                confirmed: books.line(Line::Held),
+                confirmed: bank.confirmed(slot),
                 open: saturating(open, books.line(Line::Suspended)),
                 expired: books.line(Line::Expired),
             },
@@ -452,7 +452,8 @@ impl Row {
             day_target: self.pacing.as_ref().and_then(|pacing| pacing.day_target),
             today: Spend {
                 settled: Amount::total(spent_today).unwrap_or(books.limit()),
-                confirmed: today(Line::Held),
+                // Rests are of the last hour or so, thus nearly always of today.
+                confirmed: today(Line::Held).min(bank.confirmed(slot)),
                 open: saturating(open.min(today(Line::Purses)), today(Line::Suspended)),
                 expired: today(Line::Expired),
             },
@@ -474,7 +475,7 @@ impl Row {
             // The ledger has no record of holds that were lost in silence, but they lapsed as all others did. Those that
             // were won and wait for their bill are among them, so what they will come to counts as well.
             resolved = resolved.max(self.lapsed);
-            let won = bank.books(slot).line(Line::Held);
+            let won = bank.confirmed(slot);
             paid = saturating(paid, share(won, known.paid, known.won));
         }
         Evidence {

@@ -146,7 +146,8 @@ impl World {
         }
         if self.rng.chance(500) {
             self.stats.one("crash: the next run has other options");
-            (self.options, self.purse_options) = draw::options(&mut self.rng, self.narrow);
+            (self.options, self.purse_options) =
+                draw::options(&mut self.rng, self.narrow, self.bug);
             self.options.memo_judges = crate::memos::judges(self.bug);
         }
         if self.bug == Some(Bug::AcceptTorn) {

@@ -5,6 +5,7 @@ use ledger::{
 };
 use money::{Instant, Unit, Zone};
 
+use crate::Bug;
 use crate::rng::Rng;
 
 const LATE_MS: u64 = 20_000;
@@ -22,7 +23,7 @@ pub(crate) fn narrow(rng: &mut Rng) -> bool {
 }
 
 /// How a run is configured. It may differ from the run before.
-pub(crate) fn options(rng: &mut Rng, narrow: bool) -> (Options, PurseOptions) {
+pub(crate) fn options(rng: &mut Rng, narrow: bool, bug: Option<Bug>) -> (Options, PurseOptions) {
     let purses = PurseOptions { node: 1, hold_ms: if rng.chance(300) { 200 } else { 400 } };
     let options = Options {
         workers: u16::try_from(1 + rng.below(4)).expect("few workers"),
@@ -34,6 +35,7 @@ pub(crate) fn options(rng: &mut Rng, narrow: bool) -> (Options, PurseOptions) {
         grants_max: if narrow { 20 } else { 1_000_000 },
         pages_max: if narrow { 10 } else { 1_000_000 },
         amounts_max: if narrow { 5 } else { 1_000_000 },
+        keep_rests: bug != Some(Bug::FreeRests),
         ..Options::default()
     };
     (options, purses)

@@ -111,11 +111,13 @@ pub enum Bug {
     TopUpInFull,
     /// A recovered bank does not know what holds were settled with.
     ForgetAmounts,
+    /// What a billing notice leaves of its hold is free at once, and may be handed out before the true price comes.
+    FreeRests,
 }
 
 impl Bug {
     /// All of them, with the number of seeds, counted from 1, within which each must be found.
-    pub const ALL: [(Bug, u64); 29] = [
+    pub const ALL: [(Bug, u64); 30] = [
         (Bug::AnswerBeforeSeal, 50),
         (Bug::LapseTwice, 50),
         (Bug::ForgetSuspension, 50),
@@ -127,7 +129,7 @@ impl Bug {
         (Bug::CountReturnsAnew, 50),
         (Bug::RollEarly, 50),
         (Bug::ForgetHandles, 50),
-        (Bug::MakeAnew, 200),
+        (Bug::MakeAnew, 500),
         (Bug::AcceptTorn, 300),
         (Bug::SyncAgain, 100),
         (Bug::LoseNames, 50),
@@ -145,6 +147,7 @@ impl Bug {
         (Bug::DropTopUps, 50),
         (Bug::TopUpInFull, 50),
         (Bug::ForgetAmounts, 50),
+        (Bug::FreeRests, 50),
     ];
 
     /// Is it one of how a bank uses a log on other machines?
@@ -189,6 +192,7 @@ impl Bug {
             Bug::DropTopUps => "drop-top-ups",
             Bug::TopUpInFull => "top-up-in-full",
             Bug::ForgetAmounts => "forget-amounts",
+            Bug::FreeRests => "free-rests",
         }
     }
 }

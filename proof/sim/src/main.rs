@@ -20,7 +20,8 @@ Usage: sim [--seeds N] [--from SEED] [--steps N] [--bug NAME]
                count-returns-anew, roll-early, accept-torn,
                sync-again, lose-names, early-snapshot, doubt-is-done, doubt-is-failure, no-compare,
                fence-ignored, empty-is-final, memo-before-seal, memo-without-money,
-               memo-twice, forget-orders, digest-of-key, drop-top-ups, top-up-in-full or forget-amounts
+               memo-twice, forget-orders, digest-of-key, drop-top-ups, top-up-in-full, forget-amounts
+               or free-rests
   --planted    plant each of them in turn; each must be found within a stated number of seeds
   --designs    compare ways to keep a budget on several nodes, in a table of 40 seeds
   --story NAME tell how one of them loses the money of one seed, as cached-remaining

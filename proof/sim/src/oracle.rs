@@ -41,6 +41,8 @@ pub(crate) struct Known {
     pub(crate) released: bool,
     /// A settle was answered: with this verdict.
     pub(crate) settled: Option<Verdict>,
+    /// The exchange's bill names it: what that leaves of the hold is free at once.
+    pub(crate) in_bill: bool,
     /// Answers "booked now" to settles of this hold.
     pub(crate) bookings: u32,
     /// It was answered that nothing is known of it any more.
@@ -74,6 +76,7 @@ impl Known {
             settle_asked: false,
             released: false,
             settled: None,
+            in_bill: false,
             bookings: 0,
             too_old: false,
             keeps: Keeps::default(),
@@ -286,7 +289,11 @@ impl Oracle {
                 repeat || at_ms < billing_over || known.keeps.confirmed
             }
             (Action::Settle, Verdict::Settled) => known.least() <= known.hold.amount.get(),
-            (Action::Settle, Verdict::SettledOver) if topped_up => at_ms < billing_over,
+            (Action::Settle, Verdict::SettledOver) if topped_up => {
+                let total = resolution.amount.map_or(0, |total| total.get());
+                let is_beyond = total > known.hold.amount.get();
+                at_ms < billing_over && (is_beyond || narrow || known.in_bill)
+            }
             (Action::Settle, Verdict::SettledOver) => {
                 known.billed || known.price > known.hold.amount.get()
             }
@@ -327,12 +334,13 @@ impl Oracle {
     pub(crate) fn check_exposure(
         &self,
         now_ms: u64,
+        narrow: bool,
         day_of: impl Fn(u64) -> Window,
     ) -> Result<(), String> {
         let mut lifetime: BTreeMap<u64, i128> = BTreeMap::new();
         let mut today: BTreeMap<u64, i128> = BTreeMap::new();
         for known in &self.holds {
-            let exposed = self.exposed(known, now_ms);
+            let exposed = self.exposed(known, now_ms, narrow);
             for id in &known.chain {
                 *lifetime.entry(*id).or_default() += exposed;
                 if day_of(*id).contains(Instant::from_ms(known.made_ms)) {
@@ -371,20 +379,25 @@ impl Oracle {
     }
 
     /// What a hold counts for at least: its booked price within the hold, or the hold while it can be settled in
-    /// time. A request on its way may already have been booked, and money above its price be free again.
-    fn exposed(&self, known: &Known, now_ms: u64) -> i128 {
+    /// time. A request on its way may already have been booked, and money above its price be free again; but not what a billing notice
+    /// left, where a higher one can follow in time.
+    fn exposed(&self, known: &Known, now_ms: u64, narrow: bool) -> i128 {
         let within = known.least().min(known.hold.amount.get());
         let in_time = now_ms < known.hold.deadline_ms || self.is_there(known);
+        let billing_ends = known.hold.deadline_ms + known.billing_ms;
         match known.settled {
+            Some(Verdict::Settled)
+                if known.billed && now_ms < billing_ends && !narrow && !known.in_bill =>
+            {
+                i128::from(known.hold.amount.get())
+            }
             Some(Verdict::Settled | Verdict::SettledOver) => i128::from(within),
             Some(_) => 0,
             None if known.released || known.release_asked => 0,
             None if known.settle_asked && in_time => i128::from(within),
             None if known.settle_asked => 0,
             None if in_time => i128::from(known.hold.amount.get()),
-            None if known.confirmed && now_ms < known.hold.deadline_ms + known.billing_ms => {
-                i128::from(known.hold.amount.get())
-            }
+            None if known.confirmed && now_ms < billing_ends => i128::from(known.hold.amount.get()),
             None => 0,
         }
     }

@@ -46,11 +46,12 @@ impl World {
         known.asks(action);
         if action == Action::Settle {
             known.named.push(known.price);
+            known.in_bill = true;
         }
         let hold = known.hold;
         let amount = Amount::new(if action == Action::Settle { known.price } else { 0 });
         let (reply, at_ms) = (self.requests.len() as u64, self.bank.now_ms());
-        let (amount_named, notice) = (amount.get(), false);
+        let (amount_named, notice) = (amount.get(), World::is_billed(index, action));
         self.requests.push(Request {
             hold: index,
             action,

@@ -73,10 +73,10 @@ impl WindowTrail {
             | Record::Resumed { grant, amount }
             | Record::BillingLapsed { grant, amount, .. }
             | Record::Reconciled { grant, amount, .. } => self.back(*grant, amount.get().into()),
-            Record::Resolved { hold, verdict, amount, .. } => {
+            Record::Resolved { hold, verdict, amount, keeps_rest, .. } => {
                 let back = match verdict {
                     Verdict::Released => hold.amount.get(),
-                    Verdict::Settled => hold.amount.get() - amount.get(),
+                    Verdict::Settled if !keeps_rest => hold.amount.get() - amount.get(),
                     _ => 0,
                 };
                 self.back(hold.grant, back.into());

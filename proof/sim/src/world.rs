@@ -123,7 +123,7 @@ impl World {
         let mut rng = Rng::new(seed);
         let now_ms = draw::start_ms(&mut rng);
         let narrow = draw::narrow(&mut rng);
-        let (options, purse_options) = draw::options(&mut rng, narrow);
+        let (options, purse_options) = draw::options(&mut rng, narrow, bug);
         let options = Options { memo_judges: memos::judges(bug), ..options };
         let specs = draw::budgets(&mut rng, now_ms);
         let disk = SimFolder::new(rng.next());
@@ -371,7 +371,7 @@ impl World {
         }
         if self.rng.chance(100) {
             self.bank.audit()?;
-            self.oracle.check_exposure(self.now_ms, |id| self.day_of(id))?;
+            self.oracle.check_exposure(self.now_ms, self.narrow, |id| self.day_of(id))?;
         }
         self.oracle.check_windows()?;
         for spec in &self.specs {

@@ -226,6 +226,7 @@ fn write_grant(part: &Part, buf: &mut [u8]) -> Result<usize, EncodeError> {
         expired_ms,
         unconfirmed,
         unbilled,
+        rests,
     } = part
     else {
         unreachable!("chosen by the caller")
@@ -255,10 +256,12 @@ fn write_grant(part: &Part, buf: &mut [u8]) -> Result<usize, EncodeError> {
     let billing = entries(billing, state_grant::Billing::new);
     let unconfirmed = entries(unconfirmed, state_grant::Unconfirmed::new);
     let unbilled = entries(unbilled, state_grant::Unbilled::new);
+    let rests = entries(rests, state_grant::Rest::new);
     Ok(state_grant::encode(buf, &block)?
         .billing(&billing)?
         .unconfirmed(&unconfirmed)?
         .unbilled(&unbilled)?
+        .rests(&rests)?
         .finish())
 }
 
@@ -386,6 +389,9 @@ fn grant(v: &StateGrant<'_>) -> Result<Part, String> {
             .map(|entry| (entry.deadline_ms(), Amount::new(entry.amount())))
             .collect(),
         unbilled: (v.unbilled().into_iter().flatten())
+            .map(|entry| (entry.deadline_ms(), Amount::new(entry.amount())))
+            .collect(),
+        rests: (v.rests().into_iter().flatten())
             .map(|entry| (entry.deadline_ms(), Amount::new(entry.amount())))
             .collect(),
     })

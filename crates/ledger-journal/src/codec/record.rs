@@ -14,8 +14,11 @@ impl Message for Record {
     fn write(&self, buf: &mut [u8]) -> usize {
         match self {
             // The most frequent ones first, and here: everything else may cost a call.
-            Record::Resolved { hold, verdict, amount, at_ms, origin, kept: None } => {
-                let outcome = Outcome::from_raw(verdict.as_raw()).expect("a verdict that books");
+            Record::Resolved { hold, verdict, amount, at_ms, origin, keeps_rest, kept: None } => {
+                let outcome = match keeps_rest {
+                    true => Outcome::SettledKeepsRest,
+                    false => Outcome::from_raw(verdict.as_raw()).expect("a verdict that books"),
+                };
                 let door =
                     schema::Door::from_raw(origin.door as u8).expect("doors are numbered alike");
                 let block = resolved::Block::new(
@@ -149,7 +152,7 @@ fn write_keyed(record: &Record, kept: &Kept, buf: &mut [u8]) -> Result<usize, En
 }
 
 fn write_topped_up(record: &Record, buf: &mut [u8]) -> Result<usize, EncodeError> {
-    let Record::ToppedUp { hold, verdict, amount, total, at_ms, origin } = record else {
+    let Record::ToppedUp { hold, verdict, amount, total, of_rest, at_ms, origin } = record else {
         unreachable!("chosen by the caller")
     };
     let block = topped_up::Block::new(
@@ -164,6 +167,7 @@ fn write_topped_up(record: &Record, buf: &mut [u8]) -> Result<usize, EncodeError
         hold.node,
         Outcome::from_raw(verdict.as_raw()).expect("a verdict that books"),
         door_code(origin.door),
+        of_rest.get(),
     );
     Ok(topped_up::encode(buf, &block)?.finish())
 }
@@ -252,8 +256,11 @@ pub(crate) fn record(message: &[u8]) -> Result<Record, String> {
 
 #[inline]
 fn resolved_record(view: &Resolved<'_>) -> Result<Record, String> {
-    let verdict = view.outcome().and_then(|outcome| Verdict::from_raw(outcome.as_raw()));
-    let verdict = verdict.ok_or_else(|| unknown("outcome", view.outcome_raw()))?;
+    let keeps_rest = view.outcome() == Some(Outcome::SettledKeepsRest);
+    let verdict = match keeps_rest {
+        true => Verdict::Settled,
+        false => outcome(view.outcome(), view.outcome_raw())?,
+    };
     let door = view.door().map(door).ok_or_else(|| unknown("door", view.door_raw()))?;
     let hold = Hold {
         grant: view.grant(),
@@ -264,7 +271,7 @@ fn resolved_record(view: &Resolved<'_>) -> Result<Record, String> {
     };
     let origin = Origin { door, request_id: view.request_id() };
     let (amount, at_ms) = (Amount::new(view.amount()), view.at_ms());
-    Ok(Record::Resolved { hold, verdict, amount, at_ms, origin, kept: None })
+    Ok(Record::Resolved { hold, verdict, amount, at_ms, origin, keeps_rest, kept: None })
 }
 
 fn resolved_keyed(v: &ResolvedKeyed<'_>) -> Result<Record, String> {
@@ -284,6 +291,7 @@ fn resolved_keyed(v: &ResolvedKeyed<'_>) -> Result<Record, String> {
         amount: Amount::new(v.amount()),
         at_ms: v.at_ms(),
         origin: Origin { door, request_id: v.request_id() },
+        keeps_rest: false,
         kept: Some(Box::new(KeptWith::Answer(kept))),
     })
 }
@@ -305,6 +313,7 @@ fn resolved_memo_record(v: &ResolvedMemo<'_>) -> Result<Record, String> {
         amount: Amount::new(v.amount()),
         at_ms: v.at_ms(),
         origin: Origin { door, request_id: v.request_id() },
+        keeps_rest: false,
         kept: Some(Box::new(KeptWith::Memo(memo))),
     })
 }
@@ -323,6 +332,7 @@ fn topped_up_record(v: &ToppedUp<'_>) -> Result<Record, String> {
         verdict: outcome(v.outcome(), v.outcome_raw())?,
         amount: Amount::new(v.amount()),
         total: Amount::new(v.total()),
+        of_rest: Amount::new(v.of_rest().unwrap_or(0)),
         at_ms: v.at_ms(),
         origin: Origin { door, request_id: v.request_id() },
     })
@@ -339,6 +349,8 @@ pub(super) fn memo(
     Ok(Memo { door, key: u128::from_le_bytes(*key), bytes: bytes.into() })
 }
 
+/// The verdict of an outcome that has the number of one.
+#[inline]
 pub(super) fn outcome(outcome: Option<Outcome>, raw: u8) -> Result<Verdict, String> {
     let verdict = outcome.and_then(|outcome| Verdict::from_raw(outcome.as_raw()));
     verdict.ok_or_else(|| unknown("outcome", raw))

@@ -198,7 +198,8 @@ fn resolved() -> impl Strategy<Value = Record> {
         )| {
             let hold = Hold { grant, seq, node, deadline_ms, amount: held };
             let origin = Origin { door, request_id };
-            Record::Resolved { hold, verdict, amount, at_ms, origin, kept }
+            let keeps_rest = verdict == Verdict::Settled && kept.is_none() && at_ms % 2 == 0;
+            Record::Resolved { hold, verdict, amount, at_ms, origin, keeps_rest, kept }
         },
     )
 }
@@ -255,7 +256,8 @@ fn any_record() -> impl Strategy<Value = Record> {
         let Record::Resolved { hold, verdict, amount, at_ms, origin, .. } = record else {
             return None;
         };
-        Some(Record::ToppedUp { hold, verdict, amount, total, at_ms, origin })
+        let of_rest = hold.amount;
+        Some(Record::ToppedUp { hold, verdict, amount, total, of_rest, at_ms, origin })
     });
     prop_oneof![6 => plain, 2 => resolved(), 1 => topped_up, 2 => memo, 2 => operator, 2 => budget, 2 => edited()]
 }
@@ -322,13 +324,13 @@ fn any_part() -> impl Strategy<Value = Part> {
         any::<u64>().prop_map(|until_ms| Stage::Expired { until_ms }),
     ];
     let sums = || prop::collection::vec((any::<u64>(), amount()), 0..100);
-    let sums = (sums(), sums(), sums());
+    let sums = (sums(), sums(), sums(), sums());
     let keeps = any::<[bool; 2]>()
         .prop_map(|[unconfirmed, confirmed]| ledger::Keeps { unconfirmed, confirmed });
     let plain = (any::<[u64; 4]>(), any::<u16>(), amount(), keeps, stage, any::<[u64; 4]>());
     let grant = (plain, sums).prop_map(
         |(([grant, budget, billing_ms, expired_ms], worker, out, keeps, stage, days), sums)| {
-            let (billing, unconfirmed, unbilled) = sums;
+            let (billing, unconfirmed, unbilled, rests) = sums;
             Part::Grant {
                 grant,
                 budget,
@@ -342,6 +344,7 @@ fn any_part() -> impl Strategy<Value = Part> {
                 expired_ms,
                 unconfirmed,
                 unbilled,
+                rests,
             }
         },
     );
@@ -416,10 +419,11 @@ fn the_longest_row_of_billing_deadlines_fits() {
         keeps: ledger::Keeps::default(),
         stage: Stage::Open,
         days: [0; 4],
-        billing: row(1_300),
+        billing: row(1_000),
         expired_ms: 5,
-        unconfirmed: row(1_300),
-        unbilled: row(1_300),
+        unconfirmed: row(1_000),
+        unbilled: row(1_000),
+        rests: row(1_000),
     };
     assert_eq!(part(&bytes(&longest)).unwrap(), longest);
 }

@@ -184,8 +184,9 @@ impl Bank {
                 self.apply_granted(*grant, *budget, *worker, *amount, *at_ms)
             }
             Record::Returned { grant, amount } => self.apply_returned(*grant, *amount),
-            Record::Resolved { hold, verdict, amount, at_ms, kept, .. } => {
-                self.apply_kept(hold, (*verdict, *amount), *at_ms, kept.as_deref())
+            Record::Resolved { hold, verdict, amount, at_ms, keeps_rest, kept, .. } => {
+                let now = (*verdict, *amount, *keeps_rest);
+                self.apply_kept(hold, now, *at_ms, kept.as_deref())
             }
             Record::ToppedUp { .. } => self.apply_topped_up(record),
             Record::Memo { memo, at_ms } => self.apply_memo(memo, *at_ms),
@@ -228,7 +229,7 @@ impl Bank {
     fn apply_kept(
         &mut self,
         hold: &Hold,
-        (verdict, amount): (Verdict, Amount),
+        (verdict, amount, keeps_rest): (Verdict, Amount, bool),
         at_ms: u64,
         kept: Option<&KeptWith>,
     ) -> Result<(), ReplayError> {
@@ -240,7 +241,7 @@ impl Bank {
         }
         match verdict {
             Verdict::Granted => self.check_answered(hold, amount, kept.is_some())?,
-            _ => self.apply_resolved(hold, verdict, amount, at_ms)?,
+            _ => self.apply_resolved(hold, (verdict, amount, keeps_rest), at_ms)?,
         }
         match kept {
             None => {}
@@ -549,20 +550,20 @@ impl Bank {
     fn apply_resolved(
         &mut self,
         hold: &Hold,
-        verdict: Verdict,
-        amount: Amount,
+        (verdict, amount, keeps_rest): (Verdict, Amount, bool),
         at_ms: u64,
     ) -> Result<(), ReplayError> {
         let (number, seq) = (hold.grant, hold.seq);
         let Bank { grants, budgets, pages, timeline, amounts, options, .. } = self;
         let grant = grants.get_mut(number).ok_or(ReplayError::NoGrant(number))?;
         let not_possible = ReplayError::NotPossible { grant: number, seq, verdict };
-        let Some(mark) = Mark::of(verdict) else { return Err(not_possible) };
+        let Some(mark) = Mark::of(verdict, keeps_rest) else { return Err(not_possible) };
         let found = grant.find_page(seq);
         let before = grant.mark_in(found, seq);
         let sound = (Amount::ZERO..=money::ASK_MAX).contains(&amount)
             && (Amount::new(1)..=money::ASK_MAX).contains(&hold.amount)
-            && hold.seq <= SEQ_MAX;
+            && hold.seq <= SEQ_MAX
+            && (!keeps_rest || mark == Mark::SettledKeepsRest && amount < hold.amount);
         if !sound {
             return Err(not_possible);
         }
@@ -603,7 +604,11 @@ impl Bank {
                 grant.learn(budgets, &lost);
             }
             Mark::SettledLate => grant.shift(budgets, Line::Free, Line::Late, amount),
-            _ => grant.settle(budgets, from, hold, amount),
+            Mark::SettledKeepsRest => {
+                grant.keep_rest(budgets, hold, minus(hold.amount, amount), timeline);
+                grant.settle(budgets, (from, Line::Held), hold, amount);
+            }
+            _ => grant.settle(budgets, (from, Line::Free), hold, amount),
         }
         if from == Line::Expired {
             self.forget_expired_hold(number);
@@ -614,7 +619,7 @@ impl Bank {
 
     /// The difference that a later billing notice is higher.
     fn apply_topped_up(&mut self, record: &Record) -> Result<(), ReplayError> {
-        let &Record::ToppedUp { hold, verdict, amount, total, at_ms, .. } = record else {
+        let &Record::ToppedUp { hold, verdict, amount, total, of_rest, at_ms, .. } = record else {
             unreachable!("chosen by the caller")
         };
         check_ms([hold.deadline_ms, at_ms])?;
@@ -622,29 +627,42 @@ impl Bank {
         let Bank { grants, budgets, amounts, options, timeline, .. } = self;
         let grant = grants.get_mut(number).ok_or(ReplayError::NoGrant(number))?;
         let (before, spent) = (grant.mark(seq), grant.spent(&hold));
-        let to = match (before, verdict) {
-            (Mark::Settled | Mark::SettledOver, Verdict::SettledOver) => Some(Line::OverSettled),
-            (before, Verdict::SettledLate) if before.is_settled() => Some(Line::Late),
-            _ => None,
-        };
         let sound = (Amount::new(1)..=money::ASK_MAX).contains(&hold.amount)
             && (Amount::new(1)..=money::ASK_MAX).contains(&amount)
             && (amount..=money::ASK_MAX).contains(&total)
+            && (Amount::ZERO..=amount).contains(&of_rest)
             && spent.is_none_or(|spent| spent == minus(total, amount));
-        let (Some(to), Some(mark), true) = (to, Mark::of(verdict), sound) else {
-            return Err(ReplayError::NotPossible { grant: number, seq, verdict });
-        };
-        if !grant.levels(budgets).all(|budget| budget.books.has_room(amount)) {
-            return Err(ReplayError::TooMuch { grant: number, amount });
+        let not_possible = ReplayError::NotPossible { grant: number, seq, verdict };
+        if !sound || !before.is_settled() {
+            return Err(not_possible);
         }
+        let rest = grant.rest(&hold, minus(total, amount));
+        let to = match verdict {
+            Verdict::Settled if of_rest == amount => Line::Settled,
+            Verdict::SettledOver if before != Mark::SettledLate => Line::OverSettled,
+            Verdict::SettledLate if of_rest == Amount::ZERO => Line::Late,
+            _ => return Err(not_possible),
+        };
+        if of_rest > rest {
+            return Err(ReplayError::NotThere { grant: number, amount: of_rest, there: rest });
+        }
+        let debt = minus(amount, of_rest);
+        if !grant.levels(budgets).all(|budget| budget.books.has_room(debt)) {
+            return Err(ReplayError::TooMuch { grant: number, amount: debt });
+        }
+        let keeps_rest = verdict == Verdict::Settled && of_rest < rest;
+        let mark = Mark::of(verdict, keeps_rest).ok_or(not_possible)?;
         let (page, _) = grant.page_mut(grant.find_page(seq), seq);
         page.set_mark(seq, mark);
         let noted = page.renote(seq, total) || page.note(seq, total, amounts, options.amounts_max);
         if !noted && timeline.is_live() {
             self.counts.amounts_full += 1;
         }
+        if of_rest > Amount::ZERO {
+            grant.spend_rest(budgets, &hold, of_rest);
+        }
         grant.refill(budgets, at_ms);
-        grant.shift(budgets, Line::Free, to, amount);
+        grant.shift(budgets, Line::Free, to, debt);
         self.now_ms = self.now_ms.max(at_ms);
         Ok(())
     }
@@ -664,9 +682,15 @@ impl Bank {
         amount: Amount,
     ) -> Result<(), ReplayError> {
         let grant = self.grants.get_mut(number).ok_or(ReplayError::NoGrant(number))?;
-        grant.take_billing(number, deadline_ms, amount)?;
+        let (rest, there) = (grant.rests.get(deadline_ms), grant.billing.get(deadline_ms));
+        // Where unbilled money is kept, that has left before.
+        if amount != plus(there, rest) {
+            return Err(ReplayError::NotThere { grant: number, amount, there: plus(there, rest) });
+        }
+        grant.take_billing(number, deadline_ms, there)?;
+        grant.take_rests(&mut self.budgets, deadline_ms);
         grant.shift(&mut self.budgets, Line::Held, Line::Free, amount);
-        grant.learn(&mut self.budgets, &LedgerEvidence::lost(amount, false));
+        grant.learn(&mut self.budgets, &LedgerEvidence::lost(there, false));
         Ok(())
     }
 
@@ -1015,7 +1039,11 @@ impl Grant {
 
     /// Changes the budget that it is of, and its parents: each with the first instant of the day that the grant was made in there.
     #[inline]
-    fn each_level(&self, budgets: &mut Slots<Budget>, mut change: impl FnMut(&mut Budget, u64)) {
+    pub(super) fn each_level(
+        &self,
+        budgets: &mut Slots<Budget>,
+        mut change: impl FnMut(&mut Budget, u64),
+    ) {
         let budget = &budgets[self.slot as usize];
         let (chain, levels) = (budget.chain, budget.levels);
         for level in 0..levels {
@@ -1026,9 +1054,42 @@ impl Grant {
     fn hold_for_billing(&mut self, hold: &Hold, timeline: &mut Timeline) {
         self.held = plus(self.held, hold.amount);
         let deadline_ms = self.billing_deadline_ms(hold.deadline_ms);
-        if self.billing.add(deadline_ms, hold.amount) {
+        if self.billing.add(deadline_ms, hold.amount) && !self.rests.has(deadline_ms) {
             timeline.billing(hold.grant, deadline_ms);
         }
+    }
+
+    /// Keeps what a settled hold leaves until its billing time is over.
+    fn keep_rest(
+        &mut self,
+        budgets: &mut Slots<Budget>,
+        hold: &Hold,
+        rest: Amount,
+        timeline: &mut Timeline,
+    ) {
+        self.held = plus(self.held, rest);
+        self.each_level(budgets, |budget, _| budget.rests = plus(budget.rests, rest));
+        let deadline_ms = self.billing_deadline_ms(hold.deadline_ms);
+        if self.rests.add(deadline_ms, rest) && !self.billing.has(deadline_ms) {
+            timeline.billing(hold.grant, deadline_ms);
+        }
+    }
+
+    /// A higher price is paid from the rest of its hold.
+    #[cold]
+    fn spend_rest(&mut self, budgets: &mut Slots<Budget>, hold: &Hold, amount: Amount) {
+        self.held = minus(self.held, amount);
+        self.each_level(budgets, |budget, _| budget.rests = minus(budget.rests, amount));
+        self.rests.subtract(self.billing_deadline_ms(hold.deadline_ms), amount);
+        self.shift(budgets, Line::Held, Line::Settled, amount);
+        self.learn(budgets, &LedgerEvidence { paid: amount, ..LedgerEvidence::default() });
+    }
+
+    /// Takes the rests that wait for this billing deadline.
+    fn take_rests(&mut self, budgets: &mut Slots<Budget>, deadline_ms: u64) {
+        let rests = self.rests.take(deadline_ms).amount;
+        self.held = minus(self.held, rests);
+        self.each_level(budgets, |budget, _| budget.rests = minus(budget.rests, rests));
     }
 
     /// The budget that it is of, and its parents.
@@ -1059,14 +1120,22 @@ impl Grant {
 
     /// Moves the money of a hold that is settled, on every level: what was spent within it, the rest of it, and what was spent
     /// beyond it.
-    fn settle(&self, budgets: &mut Slots<Budget>, from: Line, hold: &Hold, spent: Amount) {
+    fn settle(
+        &self,
+        budgets: &mut Slots<Budget>,
+        (from, rest_to): (Line, Line),
+        hold: &Hold,
+        spent: Amount,
+    ) {
         let within = spent.min(hold.amount);
         let (rest, debt) = (minus(hold.amount, within), minus(spent, within));
         let known = LedgerEvidence::settled(hold.amount, within, from == Line::Expired);
         self.each_level(budgets, |budget, day_ms| {
             let of = (self.number, day_ms);
             budget.shift(of, from, Line::Settled, within);
-            budget.shift(of, from, Line::Free, rest);
+            if rest_to != from {
+                budget.shift(of, from, rest_to, rest);
+            }
             budget.evidence.add(&known);
         });
         self.shift(budgets, Line::Free, Line::OverSettled, debt);

@@ -3,7 +3,8 @@
 use super::answers::Answers;
 use super::memos::Memos;
 use super::{Bank, Budget, MadeBudgets, Slots};
-use crate::grant::{Expired, Grant};
+use crate::books::plus;
+use crate::grant::{Expired, Grant, Sums};
 use crate::part::Stage;
 use crate::spec::{MADE_ID_MIN, MADE_SLOT};
 use crate::{Amount, BudgetSpec, LedgerEvidence, Line, OnExpiry, WindowKind, WindowLimit};
@@ -91,13 +92,32 @@ impl Bank {
     /// # Errors
     /// What does not hold.
     pub fn audit(&self) -> Result<(), String> {
+        self.audit_state()?;
+        let mut rests = Slots::like(&self.budgets, Amount::ZERO);
+        for (_, grant) in self.grants.numbers() {
+            for slot in self.chain(grant.slot) {
+                let sum = &mut rests[slot as usize];
+                *sum = plus(*sum, grant.rests.total());
+            }
+        }
+        for (budget, rests) in self.budgets.iter().zip(rests.iter()) {
+            if budget.rests != *rests {
+                let (id, kept) = (budget.spec.id, budget.rests);
+                return Err(format!("budget {id}: {kept:?} are rests, grants say {rests:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The same for what a snapshot holds, without what is kept beside it.
+    pub(super) fn audit_state(&self) -> Result<(), String> {
         let mut lives = Slots::like(&self.budgets, GrantTotals::default());
         let mut days = lives.clone();
         let none = |budget: &Budget| vec![0; budget.windows.len()];
         let mut windows: Slots<Vec<i128>> = self.budgets.map(none);
         let mut resolved = Slots::like(&self.budgets, 0);
         for (number, grant) in self.grants.numbers() {
-            if grant.held != grant.billing.total() {
+            if grant.held != plus(grant.billing.total(), grant.rests.total()) {
                 return Err(format!("grant {number}: held differs from its billing deadlines"));
             }
             resolved[grant.slot as usize] += grant.resolved_early();
@@ -333,6 +353,7 @@ impl Digest {
         self.eat_if(grant.keeps.unconfirmed, 3);
         self.eat_if(grant.keeps.confirmed, 4);
         self.expired(&grant.expired);
+        self.sums(7, &grant.rests);
         // With what holds were settled is no part of it: how much of that is known is a matter of options, and of who wrote a snapshot.
         for (number, page) in grant.marks() {
             self.eat(u64::from(number));
@@ -365,11 +386,15 @@ impl Digest {
     fn expired(&mut self, expired: &Expired) {
         self.eat_if(expired.until_ms > 0, expired.until_ms);
         for (tag, sums) in [(5, &expired.unconfirmed), (6, &expired.unbilled)] {
-            for sum in sums.all() {
-                self.eat(tag);
-                self.eat(sum.deadline_ms);
-                self.amount(sum.amount);
-            }
+            self.sums(tag, sums);
+        }
+    }
+
+    fn sums(&mut self, tag: u64, sums: &Sums) {
+        for sum in sums.all() {
+            self.eat(tag);
+            self.eat(sum.deadline_ms);
+            self.amount(sum.amount);
         }
     }
 

@@ -209,7 +209,10 @@ impl Bank {
         let (verdict, amount) = (Verdict::Granted, Amount::ZERO);
         let kept = Kept { key, digest, answer: answer.clone() };
         let kept = Some(Box::new(KeptWith::Answer(kept)));
-        self.book(Record::Resolved { hold, verdict, amount, at_ms, origin, kept }, out);
+        self.book(
+            Record::Resolved { hold, verdict, amount, at_ms, origin, keeps_rest: false, kept },
+            out,
+        );
         self.counts.keys_kept += 1;
         if let Some(claim) = self.claims.end(worker, key) {
             answer_all(claim, verdict, &answer, out);

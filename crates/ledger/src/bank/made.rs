@@ -570,6 +570,7 @@ impl Budget {
             retired_out: Amount::ZERO,
             retired_below: Amount::ZERO,
             resolved_early: 0,
+            rests: Amount::ZERO,
             search: Search::default(),
             expired_holds: 0,
         }

@@ -155,7 +155,10 @@ impl Bank {
             return MemoAnswer::NotBooked { verdict, repeat: false };
         }
         let (amount, kept) = (Amount::ZERO, Some(Box::new(KeptWith::Memo(memo))));
-        self.book(Record::Resolved { hold, verdict, amount, at_ms, origin, kept }, out);
+        self.book(
+            Record::Resolved { hold, verdict, amount, at_ms, origin, keeps_rest: false, kept },
+            out,
+        );
         MemoAnswer::New { verdict: Some(verdict) }
     }
 

@@ -78,6 +78,9 @@ pub struct Options {
     /// Holds settled with another amount than their own of which the amount may be kept (8 bytes each, with the room for growing at most 16);
     /// above it, it is not known of further ones, and a later higher price of theirs books nothing.
     pub amounts_max: usize,
+    /// A billing notice that is lower than its hold leaves the rest held until the billing time is over, so that a later, higher one is paid
+    /// from it and not from money that was handed out again.
+    pub keep_rests: bool,
     /// Budgets made on their first ask that may be live at once...
     pub made_max: usize,
     /// ...and directly under one parent.
@@ -104,6 +107,7 @@ impl Default for Options {
             grants_max: 4_000_000,
             pages_max: 8_000_000,
             amounts_max: 64_000_000,
+            keep_rests: true,
             made_max: 1_000_000,
             made_under_max: 10_000,
             answers_max: 4_000_000,
@@ -222,6 +226,8 @@ struct Budget {
     /// Resolved of the holds of its open grants whose lapse is not yet accounted: workers still count them as held,
     /// the books do not. Wide, because money that is released can be held again, often, before its first hold lapses.
     resolved_early: i128,
+    /// What of its held money are the rests of settled holds, those under it included.
+    rests: Amount,
     /// The last search for money in the purses of the budget and of those under it.
     search: Search,
     /// See [`Bank::expired_holds`].
@@ -542,6 +548,13 @@ impl Bank {
     /// Slots in the order of budget ids, from this id on.
     pub fn slots_from(&self, id: u64) -> impl Iterator<Item = (u64, u32)> {
         self.slots.range(id..).map(|(id, slot)| (*id, *slot))
+    }
+
+    /// What is in confirmed holds of the budget and of those under it: the line `Held` without the rests of settled holds, which come back
+    /// unless a higher price comes.
+    pub fn confirmed(&self, slot: u32) -> Amount {
+        let budget = self.budget(slot);
+        minus(budget.books.line(Line::Held), budget.rests)
     }
 
     /// What is in unconfirmed holds of the budget and of those under it; the rest of the line `Purses` is

@@ -70,7 +70,14 @@ impl Bank {
                 refused(Verdict::BadAmount)
             }
             Judgement::Book(verdict, amount) => {
-                self.book(Record::Resolved { hold, verdict, amount, at_ms, origin, kept }, out);
+                let keeps_rest = verdict == Verdict::Settled
+                    && amount < hold.amount
+                    && kept.is_none()
+                    && self.keeps_rest(grant, &request);
+                self.book(
+                    Record::Resolved { hold, verdict, amount, at_ms, origin, keeps_rest, kept },
+                    out,
+                );
                 let debt = matches!(verdict, Verdict::SettledOver | Verdict::SettledLate);
                 if debt || self.tolerates(slot) {
                     self.call_in(slot, out);
@@ -80,8 +87,8 @@ impl Bank {
         }
     }
 
-    /// A request that was judged before. Of billing notices the highest price counts: what this one is higher is booked. At other doors,
-    /// and under a key or with a memo, a repeat books nothing, whatever it says.
+    /// A request that was judged before. Of billing notices, and the exchange's bill, the highest price counts: what this one is higher is
+    /// booked. At other doors, and under a key or with a memo, a repeat books nothing, whatever it says.
     #[cold]
     fn again(
         &mut self,
@@ -92,8 +99,9 @@ impl Bank {
     ) -> Resolution {
         let spent =
             self.grants.get(request.hold.grant).and_then(|grant| grant.spent(&request.hold));
-        let of_billing =
-            request.action == Action::Settle && request.origin.door == Door::Openrtb && !is_kept;
+        let of_billing = request.action == Action::Settle
+            && matches!(request.origin.door, Door::Openrtb | Door::Admin)
+            && !is_kept;
         match spent {
             Some(spent) if of_billing && request.amount > spent => {
                 return self.top_up(verdict, request, spent, out);
@@ -119,23 +127,40 @@ impl Bank {
         };
         let (slot, amount) = (grant.slot, minus(total, spent));
         let in_time = at_ms < grant.billing_deadline_ms(hold.deadline_ms);
-        let verdict = match before {
-            Verdict::SettledLate => Verdict::SettledLate,
-            _ if in_time => Verdict::SettledOver,
-            _ => Verdict::SettledLate,
+        let in_time = in_time && before != Verdict::SettledLate;
+        let of_rest = match in_time {
+            true => grant.rest(&hold, spent).min(amount),
+            false => Amount::ZERO,
+        };
+        let verdict = match in_time {
+            true if of_rest == amount => Verdict::Settled,
+            true => Verdict::SettledOver,
+            false => Verdict::SettledLate,
         };
         if !self.can_top_up(slot, amount) {
             self.counts.spent_full += 1;
             return Resolution::refused(Verdict::BadAmount);
         }
-        self.book(Record::ToppedUp { hold, verdict, amount, total, at_ms, origin }, out);
+        let record = Record::ToppedUp { hold, verdict, amount, total, of_rest, at_ms, origin };
+        self.book(record, out);
         self.counts.topped_up += 1;
-        self.call_in(slot, out);
+        if of_rest < amount {
+            self.call_in(slot, out);
+        }
         Resolution { verdict, amount: Some(total), judged: Handled::ToppedUp }
     }
 }
 
 impl Bank {
+    /// Does a hold that is settled with less keep the rest? The price of a billing notice can be a stranger's, until its time is over. What
+    /// it was must be known then, for which there is no room without end.
+    fn keeps_rest(&self, grant: &Grant, request: &ResolveRequest) -> bool {
+        request.origin.door == Door::Openrtb
+            && self.options.keep_rests
+            && request.at_ms < grant.billing_deadline_ms(request.hold.deadline_ms)
+            && self.amounts < self.options.amounts_max
+    }
+
     /// May expired money of the budget have been handed out again? Then a settle of it can leave less than nothing.
     fn tolerates(&self, slot: u32) -> bool {
         self.chain(slot).any(|level| self.budget(level).spec.tolerance_ppm > 0)
@@ -203,11 +228,13 @@ fn judge(grant: &Grant, mark: Mark, request: &ResolveRequest) -> Judgement {
         (Mark::Open | Mark::Confirmed | Mark::Released, Action::Settle) => {
             Judgement::Book(Verdict::SettledLate, amount)
         }
-        (Mark::Settled, Action::Settle) => Judgement::Repeat(Verdict::Settled),
+        (Mark::Settled | Mark::SettledKeepsRest, Action::Settle) => {
+            Judgement::Repeat(Verdict::Settled)
+        }
         (Mark::SettledOver, Action::Settle) => Judgement::Repeat(Verdict::SettledOver),
         (Mark::SettledLate, Action::Settle) => Judgement::Repeat(Verdict::SettledLate),
         (
-            Mark::Settled | Mark::SettledOver | Mark::SettledLate,
+            Mark::Settled | Mark::SettledOver | Mark::SettledLate | Mark::SettledKeepsRest,
             Action::Confirm | Action::Release,
         ) => Judgement::Refuse(Verdict::AlreadySettled),
     }

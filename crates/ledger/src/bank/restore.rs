@@ -74,6 +74,7 @@ impl Bank {
             expired_ms: grant.expired.until_ms,
             unconfirmed: grant.expired.unconfirmed.to_vec(),
             unbilled: grant.expired.unbilled.to_vec(),
+            rests: grant.rests.to_vec(),
         }
     }
 }
@@ -337,17 +338,17 @@ impl Restore {
             return Err(RestoreError::Head("next made budget"));
         }
         self.bank.made.next_id = self.next_made;
-        self.bank.audit().map_err(RestoreError::Audit)?;
+        self.bank.audit_state().map_err(RestoreError::Audit)?;
         let found = self.bank.digest();
         if found != digest {
             return Err(RestoreError::Digest { found, expected: digest });
         }
-        self.sum_retired();
+        self.sum_beside();
         Ok(self.bank)
     }
 
     fn answer(&mut self, kept: &Kept, verdict: Verdict, at_ms: u64) -> Result<Last, RestoreError> {
-        if verdict != Verdict::Granted && crate::page::Mark::of(verdict).is_none() {
+        if verdict != Verdict::Granted && crate::page::Mark::of(verdict, false).is_none() {
             return Err(RestoreError::Answer("its verdict books nothing"));
         }
         if at_ms > self.bank.now_ms {
@@ -471,6 +472,7 @@ impl Restore {
             expired_ms,
             unconfirmed,
             unbilled,
+            rests,
         } = part
         else {
             return Ok(self.last);
@@ -484,7 +486,10 @@ impl Restore {
         if billing_ms.max(stage_ms).max(expired_ms) > Bank::MS_MAX {
             return Err(wrong(number, "an instant is out of range"));
         }
-        let held = sum(&billing).ok_or(wrong(number, "its billing deadlines cannot be"))?;
+        let unpaid_yet = sum(&billing).ok_or(wrong(number, "its billing deadlines cannot be"))?;
+        let kept = sum(&rests).ok_or(wrong(number, "its rests of settled holds cannot be"))?;
+        let held = exposure(&[unpaid_yet, kept]);
+        let held = held.ok_or(wrong(number, "what is held is out of range"))?;
         let unspoken = sum(&unconfirmed).ok_or(wrong(number, "its expired holds cannot be"))?;
         let unpaid = sum(&unbilled).ok_or(wrong(number, "its unbilled holds cannot be"))?;
         let all = exposure(&[out, held, unspoken, unpaid]);
@@ -495,6 +500,7 @@ impl Restore {
         let mut grant = Grant::new(slot, worker, billing_ms, keeps);
         (grant.out, grant.held, grant.stage, grant.days) = (out, held, stage, days);
         grant.billing = Sums::of(billing);
+        grant.rests = Sums::of(rests);
         grant.expired = Expired {
             until_ms: expired_ms,
             unconfirmed: Sums::of(unconfirmed),
@@ -508,12 +514,14 @@ impl Restore {
     }
 
     /// What is kept beside the grants. The audit has seen that their sums are in range.
-    fn sum_retired(&mut self) {
+    fn sum_beside(&mut self) {
         let Bank { grants, budgets, .. } = &mut self.bank;
         for (_, grant) in grants.numbers() {
             if matches!(grant.stage, Stage::Retired { .. }) {
                 budgets.shift_retired(grant.slot, grant.out, plus);
             }
+            let rests = grant.rests.total();
+            grant.each_level(budgets, |budget, _| budget.rests = plus(budget.rests, rests));
         }
     }
 }

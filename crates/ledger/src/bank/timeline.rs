@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 
 use super::{Bank, Out};
+use crate::books::plus;
 use crate::grant::Sum;
 use crate::part::Stage;
 use crate::spec::MADE_ID_MIN;
@@ -155,7 +156,8 @@ impl Bank {
                     timeline.grant(number, self.close_ms(grant, last_ms));
                 }
             }
-            for deadline_ms in grant.billing.all().iter().map(|sum| sum.deadline_ms) {
+            let waiting = grant.billing.all().iter().chain(grant.rests.all());
+            for deadline_ms in waiting.map(|sum| sum.deadline_ms) {
                 timeline.billing(number, deadline_ms);
             }
         }
@@ -220,14 +222,19 @@ impl Bank {
 
     fn billing_lapse(&mut self, number: u64, deadline_ms: u64, out: &mut Out) {
         let Some(grant) = self.grants.get(number) else { return };
-        let Sum { amount, holds, .. } = grant.billing.sum(deadline_ms);
+        let Sum { amount: unbilled, holds, .. } = grant.billing.sum(deadline_ms);
+        let rest = grant.rests.get(deadline_ms);
         let (slot, keeps) = (grant.slot, grant.keeps);
         if self.is_of_run(number) {
             self.count_expired(slot, holds);
         }
-        if keeps.confirmed && amount > Amount::ZERO {
-            self.expire(number, Clock::Billing, deadline_ms, amount, out);
-        } else {
+        let expires = keeps.confirmed && unbilled > Amount::ZERO;
+        if expires {
+            self.expire(number, Clock::Billing, deadline_ms, unbilled, out);
+        }
+        // What is settled is billed: its rest is free, also where unbilled money is kept.
+        let amount = if expires { rest } else { plus(unbilled, rest) };
+        if !expires || rest > Amount::ZERO {
             self.book(Record::BillingLapsed { grant: number, deadline_ms, amount }, out);
         }
     }

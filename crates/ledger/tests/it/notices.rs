@@ -65,19 +65,90 @@ fn a_higher_billing_notice_books_the_difference() {
     let mut bench = two_levels();
     let hold = bench.insist(0, 2, 100).unwrap();
     assert_eq!(settle(&mut bench, NOTICE, hold, 1), now(Verdict::Settled, 1));
-    assert_eq!(settle(&mut bench, NOTICE, hold, 80), topped_up(Verdict::SettledOver, 80));
-    assert_eq!(spent(&bench), [1, 79, 0]);
+    assert_eq!(settle(&mut bench, NOTICE, hold, 80), topped_up(Verdict::Settled, 80));
+    assert_eq!(spent(&bench), [80, 0, 0]);
     for lower in [0, 79, 80] {
-        assert_eq!(settle(&mut bench, NOTICE, hold, lower), before(Verdict::SettledOver, 80));
+        assert_eq!(settle(&mut bench, NOTICE, hold, lower), before(Verdict::Settled, 80));
     }
-    assert_eq!(settle(&mut bench, NOTICE, hold, 90), topped_up(Verdict::SettledOver, 90));
+    assert_eq!(settle(&mut bench, NOTICE, hold, 130), topped_up(Verdict::SettledOver, 130));
     bench.advance(BILLING_OVER_MS);
-    assert_eq!(settle(&mut bench, NOTICE, hold, 95), topped_up(Verdict::SettledLate, 95));
-    assert_eq!(spent(&bench), [1, 89, 5]);
+    assert_eq!(settle(&mut bench, NOTICE, hold, 135), topped_up(Verdict::SettledLate, 135));
+    assert_eq!(spent(&bench), [100, 30, 5]);
     let counts = bench.bank.counts();
     assert_eq!((counts.topped_up, counts.repeats), (3, 3));
     bench.crash();
-    assert_eq!(settle(&mut bench, NOTICE, hold, 95), before(Verdict::SettledLate, 95));
+    assert_eq!(settle(&mut bench, NOTICE, hold, 135), before(Verdict::SettledLate, 135));
+    bench.check();
+}
+
+/// Whoever sees the addresses sends the lowest prices first; the true ones come later. Nothing is spent above the limit.
+#[test]
+fn a_low_price_sent_first_frees_nothing_until_the_billing_time_is_over() {
+    let mut bench = Bench::new(1, &[spec(1, 1_000)]);
+    let mut won = Vec::new();
+    for _ in 0..6 {
+        while let Ok(hold) = bench.insist(0, 1, 100) {
+            settle(&mut bench, NOTICE, hold, 1);
+            won.push(hold);
+        }
+        bench.advance(100);
+    }
+    assert_eq!(won.len(), 10, "no money is bid twice");
+    assert_eq!((bench.line(1, Line::Held), bench.line(1, Line::Free)), (990, 0));
+    bench.crash();
+    for hold in &won {
+        assert_eq!(settle(&mut bench, NOTICE, *hold, 100), topped_up(Verdict::Settled, 100));
+    }
+    let lines = [Line::Settled, Line::OverSettled, Line::Late, Line::Free];
+    assert_eq!(lines.map(|line| bench.line(1, line)), [1_000, 0, 0, 0]);
+    bench.check();
+}
+
+/// The rest is free when no later notice can be in time, also where what is not billed is kept; and it counts as no loss.
+#[test]
+fn the_rest_of_a_settled_hold_is_free_when_its_billing_time_is_over() {
+    for on_expiry in [ledger::OnExpiry::Release, ledger::OnExpiry::Hold] {
+        let mut bench = Bench::new(1, &[ledger::BudgetSpec { on_expiry, ..spec(1, 1_000) }]);
+        let [part, unbilled] = [0; 2].map(|_| bench.insist(0, 1, 100).unwrap());
+        bench.resolve(Action::Confirm, part, 0);
+        bench.resolve(Action::Confirm, unbilled, 0);
+        settle(&mut bench, NOTICE, part, 30);
+        assert_eq!(bench.line(1, Line::Held), 170, "the rest, and the other hold");
+        assert_eq!(bench.bank.confirmed(0), Amount::new(100));
+        let evidence = bench.bank.evidence(0);
+        bench.advance(BILLING_OVER_MS);
+        let kept = if on_expiry == ledger::OnExpiry::Hold { 100 } else { 0 };
+        assert_eq!((bench.line(1, Line::Held), bench.line(1, Line::Expired)), (0, kept));
+        let lost = bench.bank.evidence(0).resolved.get() - evidence.resolved.get();
+        assert_eq!(lost, 100 - kept, "of the other hold alone");
+        assert_eq!(settle(&mut bench, NOTICE, part, 60), topped_up(Verdict::SettledLate, 60));
+        assert_eq!(bench.line(1, Line::Late), 30);
+        bench.check();
+        bench.crash();
+        bench.check();
+    }
+}
+
+/// Other doors' settles, and those of a node that is told so, free the rest at once.
+#[test]
+fn only_notices_keep_the_rest_and_only_where_it_is_wanted() {
+    for (origin, keep_rests) in [(ORIGIN, true), (NOTICE, false)] {
+        let mut bench = Bench::with(Options { keep_rests, ..options(1) }, &[spec(1, 1_000)]);
+        let hold = bench.insist(0, 1, 100).unwrap();
+        settle(&mut bench, origin, hold, 30);
+        assert_eq!(bench.line(1, Line::Held), 0);
+        bench.check();
+    }
+    // What is settled when its billing time is over has none left to wait for.
+    let mut bench = Bench::new(
+        1,
+        &[ledger::BudgetSpec::plain(1, money::Unit::parse("USD").unwrap(), Amount::new(1_000))],
+    );
+    let hold = bench.insist(0, 1, 100).unwrap();
+    bench.resolve(Action::Confirm, hold, 0);
+    bench.advance(BILLING_OVER_MS);
+    assert_eq!(settle(&mut bench, NOTICE, hold, 30), now(Verdict::Settled, 30));
+    assert_eq!((bench.line(1, Line::Held), bench.line(1, Line::Expired)), (0, 0));
     bench.check();
 }
 
@@ -95,7 +166,7 @@ fn a_late_hold_is_topped_up_late() {
 /// Only billing notices are of the kind that strangers can send first.
 #[test]
 fn other_doors_top_nothing_up() {
-    for door in [Door::Batch, Door::Fix, Door::Keys, Door::Admin, Door::Spend] {
+    for door in [Door::Batch, Door::Fix, Door::Keys, Door::Spend] {
         let mut bench = two_levels();
         let hold = bench.insist(0, 2, 100).unwrap();
         settle(&mut bench, NOTICE, hold, 10);
@@ -104,6 +175,21 @@ fn other_doors_top_nothing_up() {
         assert_eq!(spent(&bench), [10, 0, 0]);
         bench.check();
     }
+}
+
+/// What the exchange bills is owed, whatever a notice said before.
+#[test]
+fn a_bill_that_is_higher_than_its_notice_books_the_difference() {
+    let bill = Origin { door: Door::Admin, request_id: 0 };
+    let mut bench = two_levels();
+    let hold = bench.insist(0, 2, 100).unwrap();
+    settle(&mut bench, NOTICE, hold, 10);
+    assert_eq!(settle(&mut bench, bill, hold, 60), topped_up(Verdict::Settled, 60));
+    assert_eq!(settle(&mut bench, bill, hold, 60), before(Verdict::Settled, 60), "once");
+    bench.advance(BILLING_OVER_MS);
+    assert_eq!(settle(&mut bench, bill, hold, 70), topped_up(Verdict::SettledLate, 70));
+    assert_eq!(spent(&bench), [60, 0, 10]);
+    bench.check();
 }
 
 /// No key and no memo comes with a notice; under one a repeat stays a repeat.
@@ -136,8 +222,8 @@ fn a_released_hold_and_a_won_one_take_the_highest_price_too() {
     assert_eq!(settle(&mut bench, NOTICE, released, 5), now(Verdict::SettledLate, 5));
     assert_eq!(settle(&mut bench, NOTICE, released, 8), topped_up(Verdict::SettledLate, 8));
     assert_eq!(settle(&mut bench, NOTICE, won, 20), now(Verdict::Settled, 20));
-    assert_eq!(settle(&mut bench, NOTICE, won, 50), topped_up(Verdict::SettledOver, 50));
-    assert_eq!(spent(&bench), [20, 30, 8]);
+    assert_eq!(settle(&mut bench, NOTICE, won, 50), topped_up(Verdict::Settled, 50));
+    assert_eq!(spent(&bench), [50, 0, 8]);
     bench.check();
 }
 
@@ -150,7 +236,7 @@ fn without_room_for_the_amount_a_later_price_books_nothing_and_is_counted() {
     let unknown = Resolution { amount: None, ..before(Verdict::Settled, 0) };
     assert_eq!(settle(&mut bench, NOTICE, two, 60), unknown);
     assert_eq!(settle(&mut bench, ORIGIN, two, 60), unknown);
-    assert_eq!(settle(&mut bench, NOTICE, one, 30), topped_up(Verdict::SettledOver, 30));
+    assert_eq!(settle(&mut bench, NOTICE, one, 30), topped_up(Verdict::Settled, 30));
     assert_eq!(settle(&mut bench, NOTICE, three, 100), now(Verdict::Settled, 100));
     let counts = bench.bank.counts();
     assert_eq!((counts.amounts_full, counts.amounts_unknown, counts.topped_up), (2, 1, 1));
@@ -161,7 +247,7 @@ fn without_room_for_the_amount_a_later_price_books_nothing_and_is_counted() {
     bench.advance(700_000);
     let later = bench.insist(0, 1, 100).unwrap();
     settle(&mut bench, NOTICE, later, 10);
-    assert_eq!(settle(&mut bench, NOTICE, later, 20), topped_up(Verdict::SettledOver, 20));
+    assert_eq!(settle(&mut bench, NOTICE, later, 20), topped_up(Verdict::Settled, 20));
     bench.check();
 }
 
@@ -198,26 +284,30 @@ fn a_record_of_a_later_price_that_does_not_fit_is_refused() {
     settle(&mut bench, NOTICE, hold, 10);
     settle(&mut bench, NOTICE, hold, 30);
     let good = bench.records.pop().unwrap();
-    let Record::ToppedUp { hold, verdict, amount, total, at_ms, origin } = good.clone() else {
+    let Record::ToppedUp { hold, verdict, amount, total, of_rest, at_ms, origin } = good.clone()
+    else {
         panic!("{good:?}")
     };
-    assert_eq!((amount, total), (Amount::new(20), Amount::new(30)));
-    let with = |hold, verdict, [amount, total]: [i64; 2]| {
-        let [amount, total] = [amount, total].map(Amount::new);
-        Record::ToppedUp { hold, verdict, amount, total, at_ms, origin }
+    assert_eq!((amount, total, of_rest), (Amount::new(20), Amount::new(30), amount));
+    let with = |hold, verdict, [amount, total, of_rest]: [i64; 3]| {
+        let [amount, total, of_rest] = [amount, total, of_rest].map(Amount::new);
+        Record::ToppedUp { hold, verdict, amount, total, of_rest, at_ms, origin }
     };
     let far = Hold { grant: 900, ..hold };
     let mut bank = crate::bench::replay(&options(1), &bench.records);
     for wrong in [
-        with(open, verdict, [20, 30]),
-        with(far, verdict, [20, 30]),
-        with(hold, Verdict::Settled, [20, 30]),
-        with(hold, Verdict::Released, [20, 30]),
-        with(hold, verdict, [0, 10]),
-        with(hold, verdict, [20, 31]),
-        with(hold, verdict, [-20, 30]),
-        with(hold, verdict, [20, i64::MAX]),
-        with(Hold { amount: Amount::ZERO, ..hold }, verdict, [20, 30]),
+        with(open, verdict, [20, 30, 20]),
+        with(far, verdict, [20, 30, 20]),
+        with(hold, verdict, [20, 30, 19]),
+        with(hold, verdict, [20, 30, 21]),
+        with(hold, verdict, [91, 101, 91]),
+        with(hold, Verdict::SettledLate, [20, 30, 20]),
+        with(hold, Verdict::Released, [20, 30, 20]),
+        with(hold, verdict, [0, 10, 0]),
+        with(hold, verdict, [20, 31, 20]),
+        with(hold, verdict, [-20, 30, -20]),
+        with(hold, verdict, [20, i64::MAX, 20]),
+        with(Hold { amount: Amount::ZERO, ..hold }, verdict, [20, 30, 20]),
     ] {
         let before = (bank.digest(), bank.amounts_digest());
         assert!(bank.replay(&wrong).is_err(), "{wrong:?}");

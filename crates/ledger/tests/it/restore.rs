@@ -236,11 +236,12 @@ fn set_grant(part: &mut Part, field: usize, value: u64) {
         expired_ms,
         unconfirmed,
         unbilled,
+        rests,
     } = part
     else {
         unreachable!("chosen by the caller")
     };
-    match field % 16 {
+    match field % 17 {
         0 => *grant = value,
         1 => *budget = value,
         2 => *worker = u16::try_from(value >> 48).unwrap(),
@@ -256,6 +257,7 @@ fn set_grant(part: &mut Part, field: usize, value: u64) {
         12 => *expired_ms = value,
         13 => unconfirmed.push((value, amount)),
         14 => unbilled.push((value, amount)),
+        15 => rests.push((value, amount)),
         _ => billing.push((value, amount)),
     }
 }

@@ -198,6 +198,7 @@ fn bank_options(config: &Config, workers: usize, purses: PurseOptions) -> ledger
         grants_max: l.grants_max,
         pages_max: l.mark_pages_max,
         amounts_max: l.amounts_max,
+        keep_rests: config.openrtb.keep_rests,
         made_max: config.budgets.templates_max,
         made_under_max: config.budgets.templates_under_max,
         answers_max: config.spend.keys_max,

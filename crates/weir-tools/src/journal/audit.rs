@@ -346,6 +346,7 @@ mod tests {
             amount: Amount::new(amount),
             at_ms: 2_000,
             origin,
+            keeps_rest: false,
             kept: None,
         }
     }

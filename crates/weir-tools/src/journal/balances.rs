@@ -88,7 +88,7 @@ struct Lot {
 
 /// Marks as in a snapshot.
 const CONFIRMED: u8 = 1;
-const SETTLED: [u8; 3] = [2, 3, 4];
+const SETTLED: [u8; 4] = [2, 3, 4, 6];
 const RELEASED: u8 = 5;
 /// Deadlines of a snapshot's expired sums are rounded up to multiples of this.
 const ROUNDED_MS: u64 = 10_000;
@@ -178,8 +178,8 @@ impl Balances {
             }
             Record::Returned { grant, amount } => self.returned(*grant, amount.get().into()),
             Record::Resolved { .. } => self.resolved(record),
-            Record::ToppedUp { hold, verdict, amount, .. } => {
-                self.topped_up(hold, *verdict, amount.get().into());
+            Record::ToppedUp { hold, verdict, amount, of_rest, .. } => {
+                self.topped_up(hold, *verdict, amount.get().into(), of_rest.get().into());
             }
             Record::BillingLapsed { grant, amount, .. } => {
                 let amount = i128::from(amount.get());
@@ -423,7 +423,7 @@ impl Balances {
     }
 
     fn resolved(&mut self, record: &Record) {
-        let Record::Resolved { hold, verdict, amount, .. } = record else { return };
+        let Record::Resolved { hold, verdict, amount, keeps_rest, .. } = record else { return };
         if *verdict == Verdict::Granted {
             // The answer to a reservation with a key: no money moves.
             return;
@@ -468,24 +468,32 @@ impl Balances {
             _ => {
                 let within = amount.min(held);
                 self.shift(grant, from, Line::Settled, within);
-                self.shift(grant, from, Line::Free, held - within);
+                if *keeps_rest {
+                    self.with(grant, |lot| lot.held += held - within);
+                    self.shift(grant, from, Line::Held, held - within);
+                } else {
+                    self.shift(grant, from, Line::Free, held - within);
+                }
                 self.shift(grant, Line::Free, Line::OverSettled, amount - within);
             }
         }
     }
 
-    /// A later price of a hold that is settled: one settle, whose difference is above the hold, or late.
-    fn topped_up(&mut self, hold: &ledger::Hold, verdict: Verdict, amount: i128) {
+    /// A later price of a hold that is settled: one settle, whose difference is of its rest, above the hold, or late.
+    fn topped_up(&mut self, hold: &Hold, verdict: Verdict, amount: i128, of_rest: i128) {
         let (grant, seq) = (hold.grant, hold.seq);
         let (mark, to) = match verdict {
             Verdict::SettledLate => (SETTLED[2], Line::Late),
+            Verdict::Settled => (SETTLED[0], Line::Settled),
             _ => (SETTLED[1], Line::OverSettled),
         };
         let before = self.lots.get_mut(&grant).and_then(|lot| lot.marks.insert(seq, mark));
         if !before.is_some_and(|before| SETTLED.contains(&before)) {
             return self.tell(format!("grant {grant}, hold {seq}: topped up and was not settled"));
         }
-        self.shift(grant, Line::Free, to, amount);
+        self.with(grant, |lot| lot.held -= of_rest);
+        self.shift(grant, Line::Held, Line::Settled, of_rest);
+        self.shift(grant, Line::Free, to, amount - of_rest);
     }
 
     /// Moves money of a grant on every level, and in the days it was handed out on.
@@ -536,12 +544,14 @@ impl Lot {
     /// A grant of a snapshot.
     fn of(account: usize, part: &Part) -> Option<Lot> {
         let Part::Grant { out, stage, days, billing, billing_ms, .. } = part else { return None };
-        let Part::Grant { expired_ms, unconfirmed, unbilled, .. } = part else { return None };
+        let Part::Grant { expired_ms, unconfirmed, unbilled, rests, .. } = part else {
+            return None;
+        };
         let sum = |sums: &[(u64, ledger::Amount)]| {
             sums.iter().map(|(_, amount)| i128::from(amount.get())).sum::<i128>()
         };
         let mut lot = Lot::new(account, days.to_vec(), *billing_ms);
-        (lot.out, lot.held) = (out.get().into(), sum(billing));
+        (lot.out, lot.held) = (out.get().into(), sum(billing) + sum(rests));
         (lot.expired, lot.expired_until) = (sum(unconfirmed) + sum(unbilled), *expired_ms);
         let deadlines = |sums: &[(u64, ledger::Amount)]| sums.iter().map(|(at, _)| *at).collect();
         (lot.unbilled_before, lot.unbilled_after) = (deadlines(unbilled), deadlines(billing));
@@ -655,6 +665,7 @@ mod tests {
             amount: Amount::new(amount),
             at_ms: 2,
             origin,
+            keeps_rest: false,
             kept: None,
         }
     }
@@ -689,18 +700,18 @@ mod tests {
 
     #[test]
     fn a_later_price_is_booked_beside_its_hold_and_agrees_with_the_bank() {
-        let topped_up = |verdict, amount, total| {
+        let topped_up = |verdict, [amount, total, of_rest]: [i64; 3]| {
             let Record::Resolved { hold, at_ms, origin, .. } = settled(verdict, 0) else {
                 unreachable!("it is a settle")
             };
-            let [amount, total] = [amount, total].map(Amount::new);
-            Record::ToppedUp { hold, verdict, amount, total, at_ms, origin }
+            let [amount, total, of_rest] = [amount, total, of_rest].map(Amount::new);
+            Record::ToppedUp { hold, verdict, amount, total, of_rest, at_ms, origin }
         };
         let mut records = vec![
             granted(60),
             settled(Verdict::Settled, 4),
-            topped_up(Verdict::SettledOver, 5, 9),
-            topped_up(Verdict::SettledLate, 6, 15),
+            topped_up(Verdict::SettledOver, [5, 9, 0]),
+            topped_up(Verdict::SettledLate, [6, 15, 0]),
         ];
         let found = balances(&records);
         assert_eq!(found.told, Vec::<String>::new());
@@ -710,6 +721,29 @@ mod tests {
         bank.replay(&Record::Budget { spec: Box::new(spec()) }).unwrap();
         bank.replay_all(&records).unwrap();
         assert_eq!(account.differences(&bank), []);
+        let mut kept = settled(Verdict::Settled, 4);
+        let Record::Resolved { keeps_rest, .. } = &mut kept else { unreachable!("it is a settle") };
+        *keeps_rest = true;
+        let kept = [
+            granted(60),
+            kept,
+            topped_up(Verdict::Settled, [2, 6, 2]),
+            topped_up(Verdict::SettledOver, [5, 11, 4]),
+        ];
+        let found = balances(&kept[..2]);
+        assert_eq!(found.accounts[0].lines, [40, 50, 6, 0, 0, 4, 0, 0], "the rest stays held");
+        let found = balances(&kept);
+        assert_eq!(found.told, Vec::<String>::new());
+        assert_eq!(found.accounts[0].lines, [39, 50, 0, 0, 0, 10, 1, 0]);
+        let mut bank = Bank::new(Options::default());
+        bank.replay(&Record::Budget { spec: Box::new(spec()) }).unwrap();
+        for (done, record) in (1..).zip(&kept) {
+            bank.replay(record).unwrap();
+            let found = balances(&kept[..done]);
+            assert_eq!(found.accounts[0].differences(&bank), []);
+            assert_eq!(Balances::of(&bank).accounts[0].differences(&bank), [], "from parts");
+        }
+
         records.remove(1);
         assert!(balances(&records).told[0].contains("topped up and was not settled"));
     }

@@ -213,7 +213,7 @@ pub(super) fn fields(record: &Record, known: &Known) -> Fields {
         Record::Returned { amount, .. } | Record::Resumed { amount, .. } => {
             all.push(("amount", money(amount)));
         }
-        Record::Resolved { hold, amount, at_ms, origin, kept, .. } => {
+        Record::Resolved { hold, amount, at_ms, origin, keeps_rest, kept, .. } => {
             all.push(("hold", hold.seq.into()));
             all.push(("held", money(&hold.amount)));
             all.push(("amount", money(amount)));
@@ -222,6 +222,12 @@ pub(super) fn fields(record: &Record, known: &Known) -> Fields {
             all.push(("node", hold.node.into()));
             all.push(("door", door(origin.door).into()));
             all.push(("request_id", origin.request_id.into()));
+            if *keeps_rest {
+                all.push((
+                    "rest_held",
+                    money(&Amount::new(hold.amount.get().saturating_sub(amount.get()))),
+                ));
+            }
             match kept.as_deref() {
                 None => {}
                 // Never the answer: it may hold a token.
@@ -231,12 +237,13 @@ pub(super) fn fields(record: &Record, known: &Known) -> Fields {
                 Some(KeptWith::Memo(memo)) => all.extend(memo_fields(memo)),
             }
         }
-        Record::ToppedUp { hold, verdict, amount, total, at_ms, origin } => all.extend([
+        Record::ToppedUp { hold, verdict, amount, total, of_rest, at_ms, origin } => all.extend([
             ("outcome", verdict.name().into()),
             ("hold", hold.seq.into()),
             ("held", money(&hold.amount)),
             ("amount", money(amount)),
             ("total", money(total)),
+            ("of_rest", money(of_rest)),
             ("at", at(at_ms)),
             ("deadline", at(&hold.deadline_ms)),
             ("node", hold.node.into()),
@@ -365,11 +372,12 @@ pub(super) struct Spent {
 
 impl Spent {
     pub(super) fn of(record: &Record) -> Option<Spent> {
-        if let Record::ToppedUp { verdict, amount, .. } = record {
-            let amount = i128::from(amount.get());
+        if let Record::ToppedUp { verdict, amount, of_rest, .. } = record {
+            let settled = i128::from(of_rest.get());
+            let more = i128::from(amount.get()) - settled;
             return Some(match verdict {
-                Verdict::SettledLate => Spent { late: amount, ..Spent::default() },
-                _ => Spent { over: amount, ..Spent::default() },
+                Verdict::SettledLate => Spent { settled, late: more, ..Spent::default() },
+                _ => Spent { settled, over: more, ..Spent::default() },
             });
         }
         let Record::Resolved { hold, verdict, amount, .. } = record else { return None };
@@ -462,6 +470,7 @@ mod tests {
             amount: Amount::new(4),
             at_ms: 5,
             origin,
+            keeps_rest: false,
             kept: Some(Box::new(KeptWith::Memo(memo))),
         };
         assert!(TYPES.contains(&type_of(&with_money)));
@@ -481,17 +490,27 @@ mod tests {
         let origin = Origin { door: Door::Batch, request_id: 0 };
         let spent = |verdict, amount| {
             let amount = Amount::new(amount);
-            Spent::of(&Record::Resolved { hold, verdict, amount, at_ms: 5, origin, kept: None })
+            Spent::of(&Record::Resolved {
+                hold,
+                verdict,
+                amount,
+                at_ms: 5,
+                origin,
+                keeps_rest: false,
+                kept: None,
+            })
         };
         assert_eq!(spent(Verdict::Settled, 7), Some(Spent { settled: 7, over: 0, late: 0 }));
         assert_eq!(spent(Verdict::SettledOver, 12), Some(Spent { settled: 10, over: 2, late: 0 }));
         assert_eq!(spent(Verdict::SettledLate, 12), Some(Spent { settled: 0, over: 0, late: 12 }));
         assert_eq!(spent(Verdict::Released, 0), None);
-        let topped_up = |verdict| {
-            let (amount, total) = (Amount::new(5), Amount::new(8));
-            Record::ToppedUp { hold, verdict, amount, total, at_ms: 5, origin }
+        let topped_up = |verdict, of_rest| {
+            let (amount, total, of_rest) = (Amount::new(5), Amount::new(8), Amount::new(of_rest));
+            Record::ToppedUp { hold, verdict, amount, total, of_rest, at_ms: 5, origin }
         };
-        let (over, late) = (topped_up(Verdict::SettledOver), topped_up(Verdict::SettledLate));
+        let (over, late) = (topped_up(Verdict::SettledOver, 0), topped_up(Verdict::SettledLate, 0));
+        let of_rest = topped_up(Verdict::SettledOver, 3);
+        assert_eq!(Spent::of(&of_rest), Some(Spent { settled: 3, over: 2, late: 0 }));
         assert_eq!(Spent::of(&over), Some(Spent { settled: 0, over: 5, late: 0 }));
         assert_eq!(Spent::of(&late), Some(Spent { settled: 0, over: 0, late: 5 }));
         let row = settlement(9, &over, &Known::default()).unwrap();

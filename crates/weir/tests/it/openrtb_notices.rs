@@ -188,7 +188,7 @@ fn an_id_of_an_earlier_version_confirms_and_settles_and_takes_nothing_back() {
         assert_eq!(http.notice(&format!("/n/bill/{id}/p-{price}/c-USD")), 204);
     }
     let books = node.budget(1);
-    assert_eq!((books.settled, books.over_settled, books.late), (2_001, 1_999, 0), "{books:?}");
+    assert_eq!((books.settled, books.over_settled, books.late), (4_000, 0, 0), "{books:?}");
     wait_count(&node, "repeated_notices", 1);
     wait_count(&node, "topped_up_notices", 1);
     wait_count(&node, "wrong_kind_notices", 0);
@@ -283,6 +283,38 @@ fn whoever_sees_a_notice_does_not_set_its_price() {
     check_no_violation(&node);
 }
 
+/// Were what a low price leaves free at once, it would be bid again, and the true prices would be spent above the limit.
+#[test]
+fn low_prices_sent_first_let_nobody_spend_above_the_limit() {
+    let mut node = ten().start();
+    let mut http = Http::to(&node);
+    let second = json!({"at": 2});
+    let bids: Vec<Bid> = (0..10).map(|n| http.bid_soon(&request(n, second.clone()))).collect();
+    for bid in &bids {
+        assert_eq!(http.notice(&bid.path("burl", Some("0.02"), Some("USD"))), 204);
+    }
+    let books = node.wait_budget(1, "the least of each", |books| books.settled == 200);
+    assert_eq!((books.held, books.free), (19_800, 0), "{books:?}");
+    for n in 0..20 {
+        assert!(http.bid(&request(n, second.clone())).is_none(), "nothing is free");
+    }
+    node = node.restart();
+    let mut http = Http::to(&node);
+    for bid in &bids {
+        assert_eq!(http.notice(&bid.path("burl", Some("2"), Some("USD"))), 204);
+    }
+    let books = node.wait_budget(1, "the true prices", |books| books.settled == 20_000);
+    assert_eq!((books.held, books.over_settled, books.late), (0, 0, 0), "{books:?}");
+    wait_count(&node, "topped_up_notices", 10);
+    check_no_violation(&node);
+    // Who trusts the notices says so.
+    let node = ten().with("openrtb.keep_rests", "false").start();
+    let mut http = Http::to(&node);
+    let bid = http.bid_soon(&request("p", second));
+    assert_eq!(http.notice(&bid.path("burl", Some("0.02"), Some("USD"))), 204);
+    node.wait_budget(1, "the rest is free", |books| books.settled == 20 && books.held == 0);
+}
+
 /// Who sees the notice of a second-price auction can send it first, with the least price that counts. The exchange's own then books the
 /// rest, also after a kill; and a lower one that comes later takes nothing back.
 #[test]
@@ -291,12 +323,12 @@ fn of_billing_notices_the_highest_price_counts_in_any_order() {
     let mut spent = 0;
     let mut expected_over = 0;
     for (prices, highest, over) in [
-        (["0.02", "1.5", "1.5"], 1_500, 1_480),
+        (["0.02", "1.5", "1.5"], 1_500, 0),
         (["1.5", "0.02", "1.5"], 1_500, 0),
-        (["0.02", "1", "1.2"], 1_200, 1_180),
+        (["0.02", "1", "1.2"], 1_200, 0),
         // Above the bid, as far as that can be meant; a price that cannot counts as the bid.
-        (["0.02", "3", "9"], 3_000, 2_980),
-        (["0.02", "0.000001", "1.9"], 2_000, 1_980),
+        (["0.02", "3", "9"], 3_000, 1_000),
+        (["0.02", "0.000001", "1.9"], 2_000, 0),
     ] {
         let mut http = Http::to(&node);
         let bid = http.bid_soon(&request("p", json!({"at": 2})));

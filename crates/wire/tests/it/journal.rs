@@ -195,6 +195,7 @@ fn write_topped_up(buf: &mut [u8]) -> Written {
         7,
         Outcome::SettledOver,
         Door::Openrtb,
+        -3,
     );
     Ok(topped_up::encode(buf, &block)?.finish())
 }
@@ -326,7 +327,8 @@ fn write_state_grant(buf: &mut [u8]) -> Written {
     let unconfirmed = [state_grant::Unconfirmed::new(NOW_MS + 10_000, 3)];
     let unbilled = [state_grant::Unbilled::new(NOW_MS + 3_600_000, 4)];
     let grant = state_grant::encode(buf, &block)?.billing(&billing)?;
-    Ok(grant.unconfirmed(&unconfirmed)?.unbilled(&unbilled)?.finish())
+    let rests = [state_grant::Rest::new(NOW_MS + 3_600_000, 5)];
+    Ok(grant.unconfirmed(&unconfirmed)?.unbilled(&unbilled)?.rests(&rests)?.finish())
 }
 
 fn to_json(record: &[u8]) -> Value {
@@ -355,7 +357,7 @@ fn a_record_has_no_framing_header() {
     let record = named("grant_closed");
     assert_eq!(record.len(), MESSAGE_HEADER_LEN + size_of::<grant_closed::Block>());
     assert_eq!(record.len(), grant_closed::encoded_len());
-    assert_eq!(record[..8], [8, 0, 12, 0, 0x15, 0x1E, 6, 0], "block, template, schema, version");
+    assert_eq!(record[..8], [8, 0, 12, 0, 0x15, 0x1E, 7, 0], "block, template, schema, version");
     // The two schemas do not take each other's messages, although both are SBE.
     let other = wire::Message::decode(&record).err();
     assert_eq!(other, Some(FrameError::UnknownEncoding { found: 0x151E }));
@@ -407,7 +409,7 @@ round_trip!(window_rolled, WindowRolled);
 round_trip!(key_added, KeyAdded);
 round_trip!(key_retired, KeyRetired);
 round_trip_of_grown!(state_head, StateHead);
-round_trip!(topped_up, ToppedUp);
+round_trip_of_grown!(topped_up, ToppedUp);
 round_trip!(state_key, StateKey);
 round_trip!(state_end, StateEnd);
 round_trip!(budget_idled, BudgetIdled);
@@ -431,11 +433,12 @@ proptest! {
         billing in vec(any_value::<state_grant::Billing>(), 0..40),
         unconfirmed in vec(any_value::<state_grant::Unconfirmed>(), 0..40),
         unbilled in vec(any_value::<state_grant::Unbilled>(), 0..40),
+        rests in vec(any_value::<state_grant::Rest>(), 0..40),
     ) {
-        let lens = (billing.len(), unconfirmed.len(), unbilled.len());
-        let mut buf = vec![0xAA; state_grant::encoded_len(lens.0, lens.1, lens.2)];
+        let lens = (billing.len(), unconfirmed.len(), unbilled.len(), rests.len());
+        let mut buf = vec![0xAA; state_grant::encoded_len(lens.0, lens.1, lens.2, lens.3)];
         let grant = state_grant::encode(&mut buf, &block)?.billing(&billing)?;
-        let len = grant.unconfirmed(&unconfirmed)?.unbilled(&unbilled)?.finish();
+        let len = grant.unconfirmed(&unconfirmed)?.unbilled(&unbilled)?.rests(&rests)?.finish();
         prop_assert_eq!(len, buf.len());
         let view = StateGrant::decode(&buf)?;
         prop_assert_eq!(&buf[BLOCK_AT..BLOCK_AT + size_of_val(&block)], block.as_bytes());
@@ -444,6 +447,8 @@ proptest! {
         prop_assert_eq!(unconfirmed_again, Some(unconfirmed.as_slice()));
         let unbilled_again = view.unbilled().and_then(|group| group.as_slice());
         prop_assert_eq!(unbilled_again, Some(unbilled.as_slice()));
+        let rests_again = view.rests().and_then(|group| group.as_slice());
+        prop_assert_eq!(rests_again, Some(rests.as_slice()));
     }
 
     #[test]
@@ -595,8 +600,8 @@ fn part_lies() -> Vec<Lie> {
         ),
         lie(
             "group_one_too_many",
-            changed("state_grant", |r| put_u16(r, billing_at + 2, 5)),
-            FrameError::GroupOutside { group, count: 5, block_len: 16, left: 72 },
+            changed("state_grant", |r| put_u16(r, billing_at + 2, 6)),
+            FrameError::GroupOutside { group, count: 6, block_len: 16, left: 92 },
         ),
         lie(
             "group_one_too_few",
@@ -681,9 +686,17 @@ fn an_older_writer_sent_less() {
     let marks = StateMarks::decode(&record).expect("marks of the first version");
     assert_eq!((marks.page(), marks.whole(), marks.amounts().is_none()), (1, None, true));
     let mut record = old("state_grant", 75);
-    let groups = 2 * (4 + size_of::<state_grant::Unbilled>());
+    let groups = 3 * (4 + size_of::<state_grant::Rest>());
     record.truncate(record.len() - groups);
     let grant = StateGrant::decode(&record).expect("a grant of the first version");
     assert_eq!((grant.billing().len(), grant.keeps()), (2, None));
     assert!(grant.unconfirmed().is_none() && grant.unbilled().is_none());
+    assert!(grant.rests().is_none());
+    let mut record = named("topped_up");
+    let of_rest_at = record.len() - size_of::<i64>();
+    record.truncate(of_rest_at);
+    put_u16(&mut record, 0, u16::try_from(of_rest_at - BLOCK_AT).expect("short"));
+    put_u16(&mut record, VERSION_AT, 6);
+    let topped_up = ToppedUp::decode(&record).expect("one of version 6");
+    assert_eq!((topped_up.total(), topped_up.of_rest()), (1_500_001, None));
 }
