@@ -14,6 +14,7 @@
 //! - `messages` pass between workers and bank; [`counters`] are written by one thread and read by others.
 //! - `pending` is the waiting room of all doors, `money` and `till` are how they ask for money and for everything of the bank.
 //! - [`stages`] names what the time of a thread goes into, [`measured`] reads it.
+//! - [`whole_folder`] makes the folders of stores, whole or not at all.
 //! - [`reconcile_file`] reads the lines of what an exchange says of bids.
 //!
 //! Nothing here serves people: the admin door, the watcher and the survey are in `weir-survey` and talk to the bank by
@@ -35,6 +36,7 @@ pub mod stages;
 pub mod start;
 pub mod thread;
 pub mod tokens;
+pub mod whole_folder;
 mod worker;
 
 pub use error::StartError;

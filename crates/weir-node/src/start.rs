@@ -37,6 +37,7 @@ use crate::measured::{NodeProbes, Sources};
 use crate::messages::{Down, Up};
 use crate::thread::spawn;
 use crate::tokens::Tokens;
+use crate::whole_folder::make_whole;
 use crate::worker::{Lines, Worker};
 
 /// How long a door's address may be taken by a process that just ended.
@@ -473,7 +474,12 @@ pub fn open_profiles(config: &Config) -> Result<Profiles, StartError> {
         holds_kept_ms: holds_kept_ms(config),
         ..gate_profile::Options::default()
     };
-    Ok(Profiles::open(&config.node.data_dir.join("profiles"), &options)?)
+    let folder = config.node.data_dir.join("profiles");
+    make_whole(&folder, &folder.join("users"), |beside| {
+        drop(Profiles::open(beside, &options)?);
+        Ok::<_, StartError>(())
+    })?;
+    Ok(Profiles::open(&folder, &options)?)
 }
 
 /// A counted hold is remembered as long as its notices are judged.

@@ -13,6 +13,7 @@ use weir_node::certificates::Certificates;
 use weir_node::known::{self, Permits};
 use weir_node::start::{Engine, Seats, lock_data};
 use weir_node::tokens::Tokens;
+use weir_node::whole_folder::make_whole;
 
 use crate::admin::{self, door_options};
 use crate::reload::{ConfigSource, InForce, NotReloaded, Reloader};
@@ -220,6 +221,12 @@ fn open_admin(
     options: watch::Options,
     extra: axum::Router,
 ) -> Result<(watch::Server, watching::Watching), StartError> {
+    let (history, keep_days) = (&options.history, options.keep_days);
+    make_whole(history, history, |beside| {
+        let made = watch::History::open(beside, keep_days).map_err(watch::StartError::from);
+        drop(made?);
+        Ok::<_, StartError>(())
+    })?;
     let door = watch::Server::start(listener, options, Arc::clone(watched) as _, extra)?;
     let watching = watched.survey(Arc::clone(door.board()), Arc::clone(door.history()))?;
     Ok((door, watching))

@@ -88,7 +88,9 @@ pub struct Series {
 
 /// The history cannot be opened.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot open the history in {folder}: {source}; check path, permissions and free space")]
+#[error(
+    "cannot open the history in {folder}: {source}; check path, permissions and free space; a damaged one can be removed while the node is stopped: charts begin anew, no money is in it"
+)]
 pub struct HistoryError {
     /// Which.
     folder: PathBuf,
