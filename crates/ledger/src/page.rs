@@ -45,11 +45,10 @@ impl Mark {
     };
 
     /// The mark a verdict leaves; `None` for verdicts that leave none.
-    pub(crate) fn of(verdict: wire::Verdict, keeps_rest: bool) -> Option<Mark> {
+    pub(crate) fn of(verdict: wire::Verdict) -> Option<Mark> {
         use wire::Verdict;
         match verdict {
             Verdict::Confirmed => Some(Mark::Confirmed),
-            Verdict::Settled if keeps_rest => Some(Mark::SettledKeepsRest),
             Verdict::Settled => Some(Mark::Settled),
             Verdict::SettledOver => Some(Mark::SettledOver),
             Verdict::SettledLate => Some(Mark::SettledLate),

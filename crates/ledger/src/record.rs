@@ -188,8 +188,8 @@ pub enum Record {
         amount: Amount,
         /// What is booked for the hold in all.
         total: Amount,
-        /// What of the difference the rest of the hold pays; else it is free money.
-        of_rest: Amount,
+        /// The rest of the hold pays the difference, as far as it goes; else it is free money. See [`Record::of_rest`].
+        uses_rest: bool,
         /// The stamp it was judged by.
         at_ms: u64,
         /// Who asked for it.
@@ -306,4 +306,17 @@ pub enum Record {
         /// The same fields after.
         after: Box<str>,
     },
+}
+
+impl Record {
+    /// What of a later price the rest of its hold pays; nothing for other records.
+    pub fn of_rest(&self) -> Amount {
+        match self {
+            Record::ToppedUp { hold, amount, total, uses_rest: true, .. } => {
+                let spent = total.get().saturating_sub(amount.get());
+                Amount::new(hold.amount.get().saturating_sub(spent).min(amount.get()))
+            }
+            _ => Amount::ZERO,
+        }
+    }
 }

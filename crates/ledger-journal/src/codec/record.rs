@@ -152,7 +152,7 @@ fn write_keyed(record: &Record, kept: &Kept, buf: &mut [u8]) -> Result<usize, En
 }
 
 fn write_topped_up(record: &Record, buf: &mut [u8]) -> Result<usize, EncodeError> {
-    let Record::ToppedUp { hold, verdict, amount, total, of_rest, at_ms, origin } = record else {
+    let Record::ToppedUp { hold, verdict, amount, total, uses_rest, at_ms, origin } = record else {
         unreachable!("chosen by the caller")
     };
     let block = topped_up::Block::new(
@@ -167,7 +167,7 @@ fn write_topped_up(record: &Record, buf: &mut [u8]) -> Result<usize, EncodeError
         hold.node,
         Outcome::from_raw(verdict.as_raw()).expect("a verdict that books"),
         door_code(origin.door),
-        of_rest.get(),
+        u8::from(*uses_rest),
     );
     Ok(topped_up::encode(buf, &block)?.finish())
 }
@@ -332,7 +332,7 @@ fn topped_up_record(v: &ToppedUp<'_>) -> Result<Record, String> {
         verdict: outcome(v.outcome(), v.outcome_raw())?,
         amount: Amount::new(v.amount()),
         total: Amount::new(v.total()),
-        of_rest: Amount::new(v.of_rest().unwrap_or(0)),
+        uses_rest: v.uses_rest() == Some(1),
         at_ms: v.at_ms(),
         origin: Origin { door, request_id: v.request_id() },
     })

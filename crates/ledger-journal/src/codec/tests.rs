@@ -256,8 +256,8 @@ fn any_record() -> impl Strategy<Value = Record> {
         let Record::Resolved { hold, verdict, amount, at_ms, origin, .. } = record else {
             return None;
         };
-        let of_rest = hold.amount;
-        Some(Record::ToppedUp { hold, verdict, amount, total, of_rest, at_ms, origin })
+        let uses_rest = at_ms % 2 == 0;
+        Some(Record::ToppedUp { hold, verdict, amount, total, uses_rest, at_ms, origin })
     });
     prop_oneof![6 => plain, 2 => resolved(), 1 => topped_up, 2 => memo, 2 => operator, 2 => budget, 2 => edited()]
 }

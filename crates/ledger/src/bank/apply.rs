@@ -556,16 +556,16 @@ impl Bank {
         let (number, seq) = (hold.grant, hold.seq);
         let Bank { grants, budgets, pages, timeline, amounts, options, .. } = self;
         let grant = grants.get_mut(number).ok_or(ReplayError::NoGrant(number))?;
-        let not_possible = ReplayError::NotPossible { grant: number, seq, verdict };
-        let Some(mark) = Mark::of(verdict, keeps_rest) else { return Err(not_possible) };
+        let not_possible = || Err(ReplayError::NotPossible { grant: number, seq, verdict });
+        let Some(mark) = Mark::of(verdict) else { return not_possible() };
         let found = grant.find_page(seq);
         let before = grant.mark_in(found, seq);
         let sound = (Amount::ZERO..=money::ASK_MAX).contains(&amount)
             && (Amount::new(1)..=money::ASK_MAX).contains(&hold.amount)
             && hold.seq <= SEQ_MAX
-            && (!keeps_rest || mark == Mark::SettledKeepsRest && amount < hold.amount);
+            && (!keeps_rest || mark == Mark::Settled && amount < hold.amount);
         if !sound {
-            return Err(not_possible);
+            return not_possible();
         }
         let within = if mark == Mark::SettledLate { Amount::ZERO } else { amount.min(hold.amount) };
         let debt = minus(amount, within);
@@ -575,13 +575,13 @@ impl Bank {
         let from = match (before, mark) {
             (Mark::Open | Mark::Confirmed | Mark::Released, Mark::SettledLate) => Line::Free,
             (Mark::Open, _) => grant.take_unconfirmed(budgets, hold)?,
-            (Mark::Confirmed, Mark::Confirmed) => return Err(not_possible),
+            (Mark::Confirmed, Mark::Confirmed) => return not_possible(),
             (Mark::Confirmed, _) => grant.take_confirmed(hold)?,
-            _ => return Err(not_possible),
+            _ => return not_possible(),
         };
         let (page, made) = grant.page_mut(found, seq);
         *pages += made;
-        page.set_mark(seq, mark);
+        page.set_mark(seq, if keeps_rest { Mark::SettledKeepsRest } else { mark });
         let noted = !(mark.is_settled() && page.needs_entry(hold.amount, amount))
             || page.note(seq, amount, amounts, options.amounts_max);
         if !noted && timeline.is_live() {
@@ -604,11 +604,8 @@ impl Bank {
                 grant.learn(budgets, &lost);
             }
             Mark::SettledLate => grant.shift(budgets, Line::Free, Line::Late, amount),
-            Mark::SettledKeepsRest => {
-                grant.keep_rest(budgets, hold, minus(hold.amount, amount), timeline);
-                grant.settle(budgets, (from, Line::Held), hold, amount);
-            }
-            _ => grant.settle(budgets, (from, Line::Free), hold, amount),
+            _ if keeps_rest => grant.settle_keeping(budgets, from, (hold, amount), timeline),
+            _ => grant.settle(budgets, from, hold, amount),
         }
         if from == Line::Expired {
             self.forget_expired_hold(number);
@@ -618,8 +615,11 @@ impl Bank {
     }
 
     /// The difference that a later billing notice is higher.
+    #[cold]
+    #[inline(never)]
     fn apply_topped_up(&mut self, record: &Record) -> Result<(), ReplayError> {
-        let &Record::ToppedUp { hold, verdict, amount, total, of_rest, at_ms, .. } = record else {
+        let &Record::ToppedUp { hold, verdict, amount, total, uses_rest, at_ms, .. } = record
+        else {
             unreachable!("chosen by the caller")
         };
         check_ms([hold.deadline_ms, at_ms])?;
@@ -630,28 +630,29 @@ impl Bank {
         let sound = (Amount::new(1)..=money::ASK_MAX).contains(&hold.amount)
             && (Amount::new(1)..=money::ASK_MAX).contains(&amount)
             && (amount..=money::ASK_MAX).contains(&total)
-            && (Amount::ZERO..=amount).contains(&of_rest)
             && spent.is_none_or(|spent| spent == minus(total, amount));
         let not_possible = ReplayError::NotPossible { grant: number, seq, verdict };
         if !sound || !before.is_settled() {
             return Err(not_possible);
         }
         let rest = grant.rest(&hold, minus(total, amount));
+        let of_rest = if uses_rest { rest.min(amount) } else { Amount::ZERO };
         let to = match verdict {
             Verdict::Settled if of_rest == amount => Line::Settled,
             Verdict::SettledOver if before != Mark::SettledLate => Line::OverSettled,
-            Verdict::SettledLate if of_rest == Amount::ZERO => Line::Late,
+            Verdict::SettledLate if !uses_rest => Line::Late,
             _ => return Err(not_possible),
         };
-        if of_rest > rest {
-            return Err(ReplayError::NotThere { grant: number, amount: of_rest, there: rest });
+        if uses_rest && rest == Amount::ZERO {
+            return Err(ReplayError::NotThere { grant: number, amount, there: rest });
         }
         let debt = minus(amount, of_rest);
         if !grant.levels(budgets).all(|budget| budget.books.has_room(debt)) {
             return Err(ReplayError::TooMuch { grant: number, amount: debt });
         }
         let keeps_rest = verdict == Verdict::Settled && of_rest < rest;
-        let mark = Mark::of(verdict, keeps_rest).ok_or(not_possible)?;
+        let Some(mark) = Mark::of(verdict) else { return Err(not_possible) };
+        let mark = if keeps_rest { Mark::SettledKeepsRest } else { mark };
         let (page, _) = grant.page_mut(grant.find_page(seq), seq);
         page.set_mark(seq, mark);
         let noted = page.renote(seq, total) || page.note(seq, total, amounts, options.amounts_max);
@@ -1059,16 +1060,27 @@ impl Grant {
         }
     }
 
-    /// Keeps what a settled hold leaves until its billing time is over.
-    fn keep_rest(
+    /// The same for a hold that is settled with less, whose rest stays held until its billing time is over.
+    #[inline(never)]
+    fn settle_keeping(
         &mut self,
         budgets: &mut Slots<Budget>,
-        hold: &Hold,
-        rest: Amount,
+        from: Line,
+        (hold, spent): (&Hold, Amount),
         timeline: &mut Timeline,
     ) {
+        let rest = minus(hold.amount, spent);
+        let known = LedgerEvidence::settled(hold.amount, spent, from == Line::Expired);
+        self.each_level(budgets, |budget, day_ms| {
+            let of = (self.number, day_ms);
+            budget.shift(of, from, Line::Settled, spent);
+            if from != Line::Held {
+                budget.shift(of, from, Line::Held, rest);
+            }
+            budget.rests = plus(budget.rests, rest);
+            budget.evidence.add(&known);
+        });
         self.held = plus(self.held, rest);
-        self.each_level(budgets, |budget, _| budget.rests = plus(budget.rests, rest));
         let deadline_ms = self.billing_deadline_ms(hold.deadline_ms);
         if self.rests.add(deadline_ms, rest) && !self.billing.has(deadline_ms) {
             timeline.billing(hold.grant, deadline_ms);
@@ -1120,22 +1132,14 @@ impl Grant {
 
     /// Moves the money of a hold that is settled, on every level: what was spent within it, the rest of it, and what was spent
     /// beyond it.
-    fn settle(
-        &self,
-        budgets: &mut Slots<Budget>,
-        (from, rest_to): (Line, Line),
-        hold: &Hold,
-        spent: Amount,
-    ) {
+    fn settle(&self, budgets: &mut Slots<Budget>, from: Line, hold: &Hold, spent: Amount) {
         let within = spent.min(hold.amount);
         let (rest, debt) = (minus(hold.amount, within), minus(spent, within));
         let known = LedgerEvidence::settled(hold.amount, within, from == Line::Expired);
         self.each_level(budgets, |budget, day_ms| {
             let of = (self.number, day_ms);
             budget.shift(of, from, Line::Settled, within);
-            if rest_to != from {
-                budget.shift(of, from, rest_to, rest);
-            }
+            budget.shift(of, from, Line::Free, rest);
             budget.evidence.add(&known);
         });
         self.shift(budgets, Line::Free, Line::OverSettled, debt);

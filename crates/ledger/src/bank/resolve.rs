@@ -70,9 +70,9 @@ impl Bank {
                 refused(Verdict::BadAmount)
             }
             Judgement::Book(verdict, amount) => {
-                let keeps_rest = verdict == Verdict::Settled
-                    && amount < hold.amount
+                let keeps_rest = origin.door == Door::Openrtb
                     && kept.is_none()
+                    && verdict == Verdict::Settled
                     && self.keeps_rest(grant, &request);
                 self.book(
                     Record::Resolved { hold, verdict, amount, at_ms, origin, keeps_rest, kept },
@@ -141,7 +141,8 @@ impl Bank {
             self.counts.spent_full += 1;
             return Resolution::refused(Verdict::BadAmount);
         }
-        let record = Record::ToppedUp { hold, verdict, amount, total, of_rest, at_ms, origin };
+        let uses_rest = of_rest > Amount::ZERO;
+        let record = Record::ToppedUp { hold, verdict, amount, total, uses_rest, at_ms, origin };
         self.book(record, out);
         self.counts.topped_up += 1;
         if of_rest < amount {
@@ -155,8 +156,8 @@ impl Bank {
     /// Does a hold that is settled with less keep the rest? The price of a billing notice can be a stranger's, until its time is over. What
     /// it was must be known then, for which there is no room without end.
     fn keeps_rest(&self, grant: &Grant, request: &ResolveRequest) -> bool {
-        request.origin.door == Door::Openrtb
-            && self.options.keep_rests
+        self.options.keep_rests
+            && request.amount < request.hold.amount
             && request.at_ms < grant.billing_deadline_ms(request.hold.deadline_ms)
             && self.amounts < self.options.amounts_max
     }

@@ -348,7 +348,7 @@ impl Restore {
     }
 
     fn answer(&mut self, kept: &Kept, verdict: Verdict, at_ms: u64) -> Result<Last, RestoreError> {
-        if verdict != Verdict::Granted && crate::page::Mark::of(verdict, false).is_none() {
+        if verdict != Verdict::Granted && crate::page::Mark::of(verdict).is_none() {
             return Err(RestoreError::Answer("its verdict books nothing"));
         }
         if at_ms > self.bank.now_ms {

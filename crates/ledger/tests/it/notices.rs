@@ -284,30 +284,31 @@ fn a_record_of_a_later_price_that_does_not_fit_is_refused() {
     settle(&mut bench, NOTICE, hold, 10);
     settle(&mut bench, NOTICE, hold, 30);
     let good = bench.records.pop().unwrap();
-    let Record::ToppedUp { hold, verdict, amount, total, of_rest, at_ms, origin } = good.clone()
+    let Record::ToppedUp { hold, verdict, amount, total, uses_rest, at_ms, origin } = good.clone()
     else {
         panic!("{good:?}")
     };
-    assert_eq!((amount, total, of_rest), (Amount::new(20), Amount::new(30), amount));
-    let with = |hold, verdict, [amount, total, of_rest]: [i64; 3]| {
-        let [amount, total, of_rest] = [amount, total, of_rest].map(Amount::new);
-        Record::ToppedUp { hold, verdict, amount, total, of_rest, at_ms, origin }
+    assert_eq!((amount, total, uses_rest), (Amount::new(20), Amount::new(30), true));
+    let with = |hold, verdict, [amount, total]: [i64; 2]| {
+        let [amount, total] = [amount, total].map(Amount::new);
+        Record::ToppedUp { hold, verdict, amount, total, uses_rest, at_ms, origin }
     };
+    let of_free =
+        Record::ToppedUp { hold, verdict, amount, total, uses_rest: false, at_ms, origin };
     let far = Hold { grant: 900, ..hold };
     let mut bank = crate::bench::replay(&options(1), &bench.records);
     for wrong in [
-        with(open, verdict, [20, 30, 20]),
-        with(far, verdict, [20, 30, 20]),
-        with(hold, verdict, [20, 30, 19]),
-        with(hold, verdict, [20, 30, 21]),
-        with(hold, verdict, [91, 101, 91]),
-        with(hold, Verdict::SettledLate, [20, 30, 20]),
-        with(hold, Verdict::Released, [20, 30, 20]),
-        with(hold, verdict, [0, 10, 0]),
-        with(hold, verdict, [20, 31, 20]),
-        with(hold, verdict, [-20, 30, -20]),
-        with(hold, verdict, [20, i64::MAX, 20]),
-        with(Hold { amount: Amount::ZERO, ..hold }, verdict, [20, 30, 20]),
+        with(open, verdict, [20, 30]),
+        with(far, verdict, [20, 30]),
+        of_free,
+        with(hold, verdict, [91, 101]),
+        with(hold, Verdict::SettledLate, [20, 30]),
+        with(hold, Verdict::Released, [20, 30]),
+        with(hold, verdict, [0, 10]),
+        with(hold, verdict, [20, 31]),
+        with(hold, verdict, [-20, 30]),
+        with(hold, verdict, [20, i64::MAX]),
+        with(Hold { amount: Amount::ZERO, ..hold }, verdict, [20, 30]),
     ] {
         let before = (bank.digest(), bank.amounts_digest());
         assert!(bank.replay(&wrong).is_err(), "{wrong:?}");

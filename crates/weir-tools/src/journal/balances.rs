@@ -178,8 +178,8 @@ impl Balances {
             }
             Record::Returned { grant, amount } => self.returned(*grant, amount.get().into()),
             Record::Resolved { .. } => self.resolved(record),
-            Record::ToppedUp { hold, verdict, amount, of_rest, .. } => {
-                self.topped_up(hold, *verdict, amount.get().into(), of_rest.get().into());
+            Record::ToppedUp { hold, verdict, amount, .. } => {
+                self.topped_up(hold, *verdict, amount.get().into(), record.of_rest().get().into());
             }
             Record::BillingLapsed { grant, amount, .. } => {
                 let amount = i128::from(amount.get());
@@ -701,11 +701,15 @@ mod tests {
     #[test]
     fn a_later_price_is_booked_beside_its_hold_and_agrees_with_the_bank() {
         let topped_up = |verdict, [amount, total, of_rest]: [i64; 3]| {
+            let uses_rest = of_rest > 0;
             let Record::Resolved { hold, at_ms, origin, .. } = settled(verdict, 0) else {
                 unreachable!("it is a settle")
             };
             let [amount, total, of_rest] = [amount, total, of_rest].map(Amount::new);
-            Record::ToppedUp { hold, verdict, amount, total, of_rest, at_ms, origin }
+            let record =
+                Record::ToppedUp { hold, verdict, amount, total, uses_rest, at_ms, origin };
+            assert_eq!(record.of_rest(), of_rest);
+            record
         };
         let mut records = vec![
             granted(60),

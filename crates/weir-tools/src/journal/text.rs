@@ -237,13 +237,13 @@ pub(super) fn fields(record: &Record, known: &Known) -> Fields {
                 Some(KeptWith::Memo(memo)) => all.extend(memo_fields(memo)),
             }
         }
-        Record::ToppedUp { hold, verdict, amount, total, of_rest, at_ms, origin } => all.extend([
+        Record::ToppedUp { hold, verdict, amount, total, at_ms, origin, .. } => all.extend([
             ("outcome", verdict.name().into()),
             ("hold", hold.seq.into()),
             ("held", money(&hold.amount)),
             ("amount", money(amount)),
             ("total", money(total)),
-            ("of_rest", money(of_rest)),
+            ("of_rest", money(&record.of_rest())),
             ("at", at(at_ms)),
             ("deadline", at(&hold.deadline_ms)),
             ("node", hold.node.into()),
@@ -372,8 +372,8 @@ pub(super) struct Spent {
 
 impl Spent {
     pub(super) fn of(record: &Record) -> Option<Spent> {
-        if let Record::ToppedUp { verdict, amount, of_rest, .. } = record {
-            let settled = i128::from(of_rest.get());
+        if let Record::ToppedUp { verdict, amount, .. } = record {
+            let settled = i128::from(record.of_rest().get());
             let more = i128::from(amount.get()) - settled;
             return Some(match verdict {
                 Verdict::SettledLate => Spent { settled, late: more, ..Spent::default() },
@@ -504,13 +504,14 @@ mod tests {
         assert_eq!(spent(Verdict::SettledOver, 12), Some(Spent { settled: 10, over: 2, late: 0 }));
         assert_eq!(spent(Verdict::SettledLate, 12), Some(Spent { settled: 0, over: 0, late: 12 }));
         assert_eq!(spent(Verdict::Released, 0), None);
-        let topped_up = |verdict, of_rest| {
-            let (amount, total, of_rest) = (Amount::new(5), Amount::new(8), Amount::new(of_rest));
-            Record::ToppedUp { hold, verdict, amount, total, of_rest, at_ms: 5, origin }
+        let topped_up = |verdict, uses_rest| {
+            let (amount, total) = (Amount::new(5), Amount::new(11));
+            Record::ToppedUp { hold, verdict, amount, total, uses_rest, at_ms: 5, origin }
         };
-        let (over, late) = (topped_up(Verdict::SettledOver, 0), topped_up(Verdict::SettledLate, 0));
-        let of_rest = topped_up(Verdict::SettledOver, 3);
-        assert_eq!(Spent::of(&of_rest), Some(Spent { settled: 3, over: 2, late: 0 }));
+        let (over, late) =
+            (topped_up(Verdict::SettledOver, false), topped_up(Verdict::SettledLate, false));
+        let of_rest = topped_up(Verdict::SettledOver, true);
+        assert_eq!(Spent::of(&of_rest), Some(Spent { settled: 4, over: 1, late: 0 }));
         assert_eq!(Spent::of(&over), Some(Spent { settled: 0, over: 5, late: 0 }));
         assert_eq!(Spent::of(&late), Some(Spent { settled: 0, over: 0, late: 5 }));
         let row = settlement(9, &over, &Known::default()).unwrap();

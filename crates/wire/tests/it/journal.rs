@@ -195,7 +195,7 @@ fn write_topped_up(buf: &mut [u8]) -> Written {
         7,
         Outcome::SettledOver,
         Door::Openrtb,
-        -3,
+        1,
     );
     Ok(topped_up::encode(buf, &block)?.finish())
 }
@@ -693,10 +693,10 @@ fn an_older_writer_sent_less() {
     assert!(grant.unconfirmed().is_none() && grant.unbilled().is_none());
     assert!(grant.rests().is_none());
     let mut record = named("topped_up");
-    let of_rest_at = record.len() - size_of::<i64>();
-    record.truncate(of_rest_at);
-    put_u16(&mut record, 0, u16::try_from(of_rest_at - BLOCK_AT).expect("short"));
+    let uses_rest_at = record.len() - 1;
+    record.truncate(uses_rest_at);
+    put_u16(&mut record, 0, u16::try_from(uses_rest_at - BLOCK_AT).expect("short"));
     put_u16(&mut record, VERSION_AT, 6);
     let topped_up = ToppedUp::decode(&record).expect("one of version 6");
-    assert_eq!((topped_up.total(), topped_up.of_rest()), (1_500_001, None));
+    assert_eq!((topped_up.total(), topped_up.uses_rest()), (1_500_001, None));
 }
