@@ -344,6 +344,14 @@ impl Purses {
         asks
     }
 
+    /// Money may come back to the bank that it did not have when it said no: the next call asks it, however new that word is.
+    ///
+    /// # Panics
+    /// If there is no such slot.
+    pub fn doubt(&mut self, slot: u32) {
+        self.appetites[slot as usize].denied_ms = 0;
+    }
+
     /// Asks for the memory that [`Purses::reserve`] will touch for a slot: a frame's purses can be fetched all at
     /// once, before the first of them is needed.
     #[inline]

@@ -164,6 +164,14 @@ impl Till {
         }
     }
 
+    /// The bank was told of money that comes back to the budget, after it said what there is: the next [`Till::call`] asks anew.
+    pub fn doubt(&mut self, slot: u32) {
+        match slot.checked_sub(MADE_SLOT) {
+            Some(made) => self.made.doubt(made),
+            None => self.purses.doubt(slot),
+        }
+    }
+
     /// When a window of the budget that is used up begins anew, ms since 1970.
     pub fn retry_at_ms(&self, slot: u32) -> Option<u64> {
         match slot.checked_sub(MADE_SLOT) {

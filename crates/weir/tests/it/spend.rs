@@ -427,6 +427,50 @@ fn entries_of_a_batch_are_judged_in_their_order() {
     assert_eq!(node.budget(1).settled, 70);
 }
 
+/// What a call gives back is there for the one behind it, in a batch and on one connection, although the bank said no a moment before.
+#[test]
+fn money_that_was_given_back_is_there_for_the_next_ask() {
+    let mut node = patient(r#"{"id":1,"name":"a","unit":"count","limit":100}"#).start();
+    let mut caller = Caller::to(&node);
+    let all = json!({"call": "reserve", "budget": 1, "amount": 100, "wait_ms": 1_000});
+    let token_of = |answer: &Value| {
+        assert_eq!(answer["status"], 200, "{answer}");
+        answer["body"]["token"].clone()
+    };
+    let (_, first) = caller.call("batch", &json!([all]));
+    let mut token = token_of(&first[0]);
+    for round in 0..40 {
+        if round % 10 == 9 {
+            // Whose the hold is must be asked first: the ask behind it hears the bank's no before the release is judged.
+            node = node.restart();
+            caller = Caller::to(&node);
+        }
+        let refused = caller.call("batch", &json!([all])).1;
+        assert_ne!(refused[0]["status"], 200, "{refused}");
+        let release = json!({"call": "release", "token": token});
+        let answers = match round % 2 {
+            0 => caller.call("batch", &json!([release, all])).1,
+            _ => {
+                // Pipelined: the second is on its way before the first is answered.
+                let entry = |call: &str, value: &Value| {
+                    let mut value = value.clone();
+                    value.as_object_mut().unwrap().remove("call");
+                    (format!("/v1/{call}"), value.to_string())
+                };
+                let calls = [entry("release", &release), entry("reserve", &all)];
+                calls.iter().for_each(|(path, body)| caller.send(path, body));
+                let answers = calls.iter().map(|_| {
+                    let answer: Answer = caller.http.receive();
+                    json!({"status": answer.status, "body": answer.json()})
+                });
+                answers.collect::<Vec<Value>>().into()
+            }
+        };
+        assert_eq!(answers[0]["status"], 200, "round {round}: {answers}");
+        token = token_of(&answers[1]);
+    }
+}
+
 /// Only calls that wait take a place.
 #[test]
 fn entries_that_need_not_wait_take_no_place() {

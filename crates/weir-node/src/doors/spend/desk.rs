@@ -22,6 +22,7 @@ use wire::{BudgetName, Verdict};
 use super::SpendTerms;
 use super::counts::{CallCounts, Happening};
 use super::grants::Grants;
+use super::returns::Returns;
 use super::waiting::{Entry, FILLS_MAX, Fill, Job, Next, WaitingCalls};
 
 /// How often a call waits for money.
@@ -38,6 +39,8 @@ pub(crate) struct Desk {
     pub(crate) waiting: WaitingCalls,
     /// Calls that wait for an echo behind what they want of the bank, for their money, or for the end of their time.
     pub(crate) fills: DueQueue<Fill>,
+    /// Money that calls gave back, which the bank's earlier words do not know.
+    pub(crate) returns: Returns,
     pub(crate) counts: CallCounts,
     /// Numbers asks that have no number of their own: a plan's coin is a hash of it.
     pub(crate) asks: u64,
@@ -348,6 +351,14 @@ impl Desk {
         }
         let Some(hold) = job.hold else { return refused(Verdict::Forged) };
         tell_bank(till, reply, job, (hold, owner, amount));
+        let gives_back = match job.call.kind {
+            CallKind::Release => true,
+            CallKind::Settle => amount < hold.amount,
+            CallKind::Reserve | CallKind::Confirm | CallKind::Spend => false,
+        };
+        if gives_back {
+            self.returns.note(owner.slot, till.clock.steady_ms());
+        }
         Ok(())
     }
 
@@ -456,9 +467,16 @@ impl Desk {
         let until_ms = *job.until_ms.get_or_insert(now_ms + self.wait_ms(&job.call));
         let has_room = self.fills.len() < FILLS_MAX;
         let may_wait = now_ms < until_ms && job.fills < FILLS_A_CALL_MAX && has_room;
-        if !may_wait || till.is_at_hand(owner.slot, amount) || !till.call(owner.slot, [amount]) {
+        if !may_wait || till.is_at_hand(owner.slot, amount) {
             return false;
         }
+        if self.returns.came_after(owner.slot, job.asked, now_ms) {
+            till.doubt(owner.slot);
+        }
+        if !till.call(owner.slot, [amount]) {
+            return false;
+        }
+        job.asked = Some(self.returns.last());
         if job.fills == 0 {
             self.counts.add(Happening::Filled);
         }

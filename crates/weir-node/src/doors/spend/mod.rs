@@ -3,6 +3,7 @@
 pub mod counts;
 mod desk;
 mod grants;
+mod returns;
 mod waiting;
 
 use std::net::SocketAddr;
@@ -25,6 +26,7 @@ use wire::{BudgetName, Verdict};
 use self::counts::{CallCounts, Happening};
 use self::desk::Desk;
 use self::grants::Grants;
+use self::returns::Returns;
 use self::waiting::{ENTRIES_A_PLACE, Entry, Fill, Job, WaitingCalls};
 use super::entrance::{Entrance, are_same};
 use super::{Door, DoorOutbox, Heard, Outcomes, RequestKind};
@@ -180,6 +182,7 @@ impl SpendDoor {
                 grants: Grants::default(),
                 waiting: WaitingCalls::new(terms.waiting_max),
                 fills: DueQueue::default(),
+                returns: Returns::default(),
                 counts: CallCounts::default(),
                 asks: 0,
                 places: Vec::new(),

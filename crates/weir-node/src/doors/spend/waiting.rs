@@ -39,6 +39,8 @@ pub(crate) struct Job {
     pub(crate) hold: Option<Hold>,
     /// How often it waited for money.
     pub(crate) fills: u8,
+    /// What its last question to the bank came behind: [`super::returns::Returns`].
+    pub(crate) asked: Option<u64>,
     /// Until when it may, by the steady clock: from the first time on that it could have been judged.
     pub(crate) until_ms: Option<u64>,
     /// It has the claim on its key: that must be kept or given up.
@@ -54,9 +56,9 @@ pub(crate) struct Job {
 impl Job {
     pub(crate) fn new(call: Call) -> Job {
         let (next, owner, hold) = (Next::Begin, None, None);
-        let (fills, until_ms, claimed, kept) = (0, None, false, None);
+        let (fills, asked, until_ms, claimed, kept) = (0, None, None, false, None);
         let (spent, again) = (Amount::ZERO, false);
-        Job { call, next, owner, hold, fills, until_ms, claimed, kept, spent, again }
+        Job { call, next, owner, hold, fills, asked, until_ms, claimed, kept, spent, again }
     }
 
     /// The hold of a grant that is confirmed, and that nothing but this outcome names.
