@@ -1022,6 +1022,8 @@ impl<'o, C> Engine<'o, C> {
 
     /// Moves a stop on; true when everything is closed.
     pub(crate) fn stop_step(&mut self, asked: bool, turn: &Turn) -> bool {
+        let drains = matches!(self.stop, Stop::Draining { .. });
+        let ahead = drains && turn.drained && self.has_read_ahead();
         match self.stop {
             Stop::No if asked => {
                 let until_ms = self.now_ms.saturating_add(self.options.stop_grace_ms_max);
@@ -1036,6 +1038,8 @@ impl<'o, C> Engine<'o, C> {
                 self.again = true;
             }
             Stop::No => {}
+            // What came behind a request that was answered just now is read first.
+            Stop::Draining { until_ms } if ahead && self.now_ms < until_ms => self.again = true,
             Stop::Draining { until_ms } if turn.drained || self.now_ms >= until_ms => {
                 let until_ms = until_ms.max(self.now_ms.saturating_add(LAST_FLUSH_MS));
                 self.stop = Stop::Closing { until_ms };
@@ -1056,6 +1060,18 @@ impl<'o, C> Engine<'o, C> {
             }
         }
         false
+    }
+
+    /// Has somebody sent more than was looked at, which is looked at as soon as the answers before it are out?
+    fn has_read_ahead(&mut self) -> bool {
+        let (choked, half) = (self.totals.choked, self.options.output_bytes_max / 2);
+        (0..self.conns.slots()).any(|slot| {
+            self.conns.at(slot).is_some_and(|conn| {
+                let unsent = conn.output.len() > half || (choked && !conn.output.is_empty());
+                let is_read_on = conn.paused && !conn.waiting && !unsent;
+                conn.phase == Phase::Open && is_read_on && !conn.input.is_empty()
+            })
+        })
     }
 
     /// Ends every connection at once.

@@ -27,6 +27,22 @@ pub fn stop_answers_what_was_received(options: Options) {
     assert!(TcpStream::connect(address).is_err(), "nobody listens any more");
 }
 
+/// Nothing of a connection is read while one of its requests waits; what came before the stop is read when that has its answer.
+pub fn a_stop_answers_what_came_behind_a_request_that_waits(options: Options) {
+    let server = Server::start(options);
+    server.shared().answer_at_stop = true;
+    let mut client = server.client();
+    let names = [(b'W', "first"), (b'E', "second"), (b'W', "third"), (b'E', "fourth")];
+    client.send(&names.map(|(command, name)| frame(command, name.as_bytes())).concat());
+    wait_for(|| server.shared().later.len() == 1, "the first");
+    server.handle.stop();
+    let answered = |command| if command == b'W' { b'L' } else { command };
+    let answers = names.map(|(command, name)| frame(answered(command), name.as_bytes()));
+    assert_eq!(client.read_to_end(), answers.concat());
+    drop(client);
+    server.stop();
+}
+
 pub fn whoever_may_speak_while_the_loop_stops_is_heard(options: Options) {
     let any = "127.0.0.1:0".parse().unwrap();
     let mut listeners = Listeners::bind(any, 1).unwrap();
