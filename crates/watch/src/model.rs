@@ -73,7 +73,7 @@ codes! {
         CatchingUp = 8, "catching_up", "It is behind its plan and has room to catch up.";
         Paced = 9, "paced", "The plan lets less through than is asked for.";
         Limit = 10, "limit", "Nothing is left of its limit.";
-        DayLimit = 11, "day_limit", "Nothing is left of the day's limit.";
+        DayLimit = 11, "day_limit", "Nothing is left of a window's limit: of the day, or of a minute, hour, week or month.";
         Parent = 12, "parent", "Nothing is left of a parent's limit.";
         FlightAhead = 13, "flight_ahead", "Its flight has not begun.";
         FlightOver = 14, "flight_over", "Its flight is over.";

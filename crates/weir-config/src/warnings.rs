@@ -10,6 +10,18 @@ pub fn warnings(config: &Config) -> Vec<String> {
     key_beside_its_keys(config).into_iter().collect()
 }
 
+/// The configuration file that stands in this folder and nobody named: people take it for read.
+#[must_use]
+pub fn unread_file(named: Option<&Path>) -> Option<String> {
+    unread_in(Path::new(""), named)
+}
+
+fn unread_in(folder: &Path, named: Option<&Path>) -> Option<String> {
+    let usual = folder.join("weir.toml");
+    (named.is_none() && usual.is_file())
+        .then(|| format!("{} is not read: name it with --config weir.toml", usual.display()))
+}
+
 /// Whoever copies the data folder, for a backup say, copies the key that opens what is in it.
 fn key_beside_its_keys(config: &Config) -> Option<String> {
     let key_file = &config.vault.key_file;
@@ -40,6 +52,16 @@ fn whole(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_configuration_file_that_nobody_named_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(unread_in(folder.path(), None), None);
+        std::fs::write(folder.path().join("weir.toml"), "").unwrap();
+        let told = unread_in(folder.path(), None).unwrap();
+        assert!(told.ends_with("weir.toml is not read: name it with --config weir.toml"), "{told}");
+        assert_eq!(unread_in(folder.path(), Some(Path::new("other.toml"))), None);
+    }
 
     #[test]
     fn a_key_in_the_data_folder_is_told_however_its_path_is_written() {

@@ -304,11 +304,11 @@ impl Watch {
     }
 
     fn hand_over(&mut self, file: BudgetsFile, campaign_index: CampaignIndex) {
+        let said = FileTerms::of(&file);
         let BudgetsFile { lines, templates } = file;
         let count = lines.len();
         let places: HashMap<u64, usize> =
             lines.iter().map(|line| (line.budget.spec.id, line.budget.line)).collect();
-        let said = FileTerms::of(&lines);
         let why = format!("{} has {count} budgets", self.path.display());
         let loaded = self.edits.load(lines, campaign_index, &why);
         if matches!(loaded, Ok(()) | Err(BankError::Silent)) {

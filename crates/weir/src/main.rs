@@ -421,7 +421,8 @@ fn run(args: RunArgs) -> Result<ExitCode, String> {
     log_to_stderr(&config.log.level);
     let names = weir_config::environment::warnings(config::environment());
     let keys = weir_config::warnings::warnings(&config);
-    for warning in names.iter().map(ToString::to_string).chain(keys) {
+    let unread = weir_config::warnings::unread_file(args.files.config.as_deref());
+    for warning in names.iter().map(ToString::to_string).chain(keys).chain(unread) {
         tracing::warn!("{warning}");
     }
     let permits = Permits { new_ledger: args.new_ledger, accept_rollback: args.accept_rollback };
@@ -532,7 +533,8 @@ fn check(args: &CheckArgs, out: &mut Out) -> Result<ExitCode, String> {
         false => Ok((0, 0)),
     };
     errors.extend(read.as_ref().err().into_iter().flatten().map(ToString::to_string));
-    tell_warnings(&config, file, is_there && read.is_ok());
+    let unread = weir_config::warnings::unread_file(args.files.config.as_deref());
+    tell_warnings(&config, file, is_there && read.is_ok(), unread);
     // With another configuration than the node's nothing can be said of its folder.
     let judged = (is_there && read.is_ok()).then_some(file.as_path());
     let told = match is_sound {
@@ -565,12 +567,13 @@ fn check(args: &CheckArgs, out: &mut Out) -> Result<ExitCode, String> {
 }
 
 /// What is allowed and yet hardly meant: in the environment, and in a budgets file where it is sound.
-fn tell_warnings(config: &Config, file: &Path, is_sound: bool) {
+fn tell_warnings(config: &Config, file: &Path, is_sound: bool, unread: Option<String>) {
     let names = weir_config::environment::warnings(config::environment());
     let lines =
         if is_sound { weir_tools::check::warnings(config, file, now()) } else { Vec::new() };
     let keys = weir_config::warnings::warnings(config);
-    for warning in names.iter().map(ToString::to_string).chain(keys).chain(lines) {
+    let names = names.iter().map(ToString::to_string);
+    for warning in names.chain(unread).chain(keys).chain(lines) {
         eprintln!("warning: {warning}");
     }
 }

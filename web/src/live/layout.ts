@@ -115,7 +115,7 @@ export const SENTENCES: Readonly<Record<string, string>> = {
   catching_up: "it is behind its plan and catches up",
   paced: "the plan says not now",
   limit: "nothing is left of its limit",
-  day_limit: "nothing is left of today's limit",
+  day_limit: "nothing is left of a window's limit: of today's, or of its minute, hour, week or month",
   parent: "a budget above it is spent, paused or outside its flight",
   flight_ahead: "its flight has not begun",
   flight_over: "its flight is over",

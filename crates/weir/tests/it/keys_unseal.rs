@@ -43,6 +43,20 @@ fn keys_of(data: &Path) -> Option<Vec<u8>> {
     std::fs::read(data.join("vault/keys")).ok()
 }
 
+/// Whoever takes the key out of the configuration hears at once that the keys are of no use.
+#[test]
+fn a_start_that_leaves_keys_sealed_says_so() {
+    let setup = unsealed();
+    let node = setup.clone().start();
+    Client::to(&node).encrypt("a", HELLO);
+    drop(node);
+    let node = setup.with("vault.key_file", "").start();
+    assert!(node.log().contains("they stay sealed until weir vault unseal"), "{}", node.log());
+    drop(node);
+    let fresh = sealed().start();
+    assert!(!fresh.log().contains("stay sealed"), "there are none: {}", fresh.log());
+}
+
 /// Sealed while it runs: calls are 503 at once, the page says so, and it is unsealed again, or by its next start.
 #[test]
 fn a_running_node_is_sealed_and_unsealed_again() {

@@ -292,7 +292,7 @@ fn the_two_nodes_of_the_readme_do_not_meet() {
     }
 }
 
-/// A block of README as it stands, but for fewer and shorter things, and addresses that the node chose: `sleep` becomes a wait for it.
+/// A block of README as it stands, but for fewer and shorter things, and addresses that the node chose: the wait becomes one for these.
 fn as_it_runs(block: &str) -> String {
     let mut script = String::from("set -m\ntrap 'kill -9 %1 2> /dev/null || true' EXIT\n");
     for line in block.lines() {
@@ -300,7 +300,7 @@ fn as_it_runs(block: &str) -> String {
         let line = line.replace("50000", "500").replace("60s", "500ms").replace("10s", "500ms");
         let line = match line.strip_suffix(" &") {
             Some(run) if run.starts_with("weir run ") => format!("{run} > said 2> log &"),
-            _ if line.starts_with("sleep ") => AWAIT_READY.to_owned(),
+            _ if line.starts_with("until curl ") => AWAIT_READY.to_owned(),
             _ => line,
         };
         let doors = [("127.0.0.1:7700", "$batch"), ("127.0.0.1:7701", "$openrtb")];

@@ -49,7 +49,15 @@ pub(super) fn store(config: &Config, place: &Place) -> Result<Option<KeyStore<Ke
         }
         return by_transit(&transit, place);
     }
-    let Some(source) = source else { return Ok(None) };
+    let Some(source) = source else {
+        if place.folder.join("keys").exists() {
+            tracing::warn!(
+                "there are keys in {}, and nothing that unseals them is set (vault.key_file and others): they stay sealed until weir vault unseal",
+                place.folder.display()
+            );
+        }
+        return Ok(None);
+    };
     let Some(kek) = source.read().map_err(|error| error.to_string())? else {
         tracing::warn!(
             "{source}: there is no key now, so that the keys stay sealed; restart the node when it is there, or use weir vault unseal"
