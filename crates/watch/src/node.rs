@@ -345,11 +345,24 @@ pub enum RowResult {
     Refused(RowProblem),
 }
 
+/// From this id on, budgets are made from templates on their first ask.
+const MADE_ID_MIN: u64 = 1 << 62;
+
+/// Why a budget cannot be changed that is not among those of the file.
+fn no_budget(id: u64) -> String {
+    match id < MADE_ID_MIN {
+        true => format!("there is no budget {id}"),
+        false => format!(
+            "budget {id} cannot be changed alone: it is made from a template on its first ask; change the template in the budgets file"
+        ),
+    }
+}
+
 /// Why a row stays as it was.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RowProblem {
-    /// There is no such budget.
-    #[error("there is no budget {0}")]
+    /// There is no such budget, or none that can be changed alone.
+    #[error("{}", no_budget(*.0))]
     Unknown(u64),
     /// A budget with this id exists.
     #[error("there is a budget {0} already; choose another id")]

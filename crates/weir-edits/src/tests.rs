@@ -425,6 +425,8 @@ fn rows_are_judged_as_lines_of_the_file_are() {
         assert_eq!(edited.record, None);
     }
     assert_eq!(problem(&bench.set(9, json!({"limit": "1"}))), "there is no budget 9");
+    let made = problem(&bench.set(ledger::spec::MADE_ID_MIN, json!({"limit": "1"})));
+    assert!(made.ends_with("change the template in the budgets file"), "{made}");
     let rows =
         [1, 1].map(|id| RowChange { id, fields: map(json!({"limit": "1"})), revision: None });
     let edited = bench.act(Action::Set, EditRows::Change(rows.to_vec())).unwrap();

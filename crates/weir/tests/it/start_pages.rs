@@ -238,6 +238,20 @@ fn weir_dev_takes_no_other_address_than_it_is_given() {
     assert!(!ended.status.success() && stderr(&ended).contains(&address), "{}", stderr(&ended));
 }
 
+/// The change of a budget that the page of the API shows.
+#[test]
+fn the_change_on_the_page_of_the_api_runs_as_pasted() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = std::fs::read_to_string(root.join("docs/api.md")).unwrap();
+    let commands = page.split_once("```sh\nETAG=").unwrap().1.split_once("```").unwrap().0;
+    let folder = tempfile::tempdir().unwrap();
+    let node = Setup::new("{\"id\":1,\"name\":\"a\",\"unit\":\"USD\",\"limit\":\"1000\"}").start();
+    let admin = node.said.iter().find_map(|line| line.strip_prefix("admin http://")).unwrap();
+    let script = format!("ETAG={commands}").replace("127.0.0.1:7780", admin.trim_end_matches('/'));
+    let found = output(Command::new("sh").args(["-c", &script]).current_dir(folder.path()));
+    assert!(stdout(&found).contains(r#""limit":"1500.00""#), "{}", stdout(&found));
+}
+
 /// The lines of README that a newcomer pastes first, on the sample budgets of `make run`.
 #[test]
 fn the_first_lines_of_the_readme_reserve_and_settle() {
