@@ -50,6 +50,8 @@ pub(crate) struct Connection<C> {
     pub(crate) waiting: bool,
     /// The peer's stream ended while paused; what it sent before is still to be answered.
     pub(crate) ended: bool,
+    /// Bytes that it may still be read while the loop stops: what came before the stop while it was paused.
+    pub(crate) behind: usize,
     /// The dial that this is the connection of, where we opened it, and what went wrong with it so far.
     pub(crate) dial: Option<(DialId, Option<DialFailure>)>,
     /// Where the connection has TLS.
@@ -90,6 +92,7 @@ impl<C> Connection<C> {
             paused: false,
             waiting: false,
             ended: false,
+            behind: 0,
             dial: None,
             tls: None,
             dirty: false,

@@ -35,6 +35,8 @@ const HANDSHAKES_PER_WAKEUP: u32 = 8;
 const LINGER_MS_MAX: u64 = 1_000;
 /// What peers get for taking their last answers when draining used up the whole grace.
 const LAST_FLUSH_MS: u64 = 100;
+/// What is received at once of what came before a stop.
+const BEHIND_BYTES: usize = 16 * 1024;
 
 /// What a connection gets from the listener that it came through.
 struct Entrance {
@@ -1021,25 +1023,30 @@ impl<'o, C> Engine<'o, C> {
     }
 
     /// Moves a stop on; true when everything is closed.
-    pub(crate) fn stop_step(&mut self, asked: bool, turn: &Turn) -> bool {
-        let drains = matches!(self.stop, Stop::Draining { .. });
-        let ahead = drains && turn.drained && self.has_read_ahead();
+    pub(crate) fn stop_step<S: Service<Conn = C>>(
+        &mut self,
+        service: &mut S,
+        asked: bool,
+        turn: &Turn,
+    ) -> bool {
+        let drains = matches!(self.stop, Stop::Draining { until_ms } if self.now_ms < until_ms);
+        let ahead = drains && turn.drained && (self.has_read_ahead() || self.read_behind(service));
         match self.stop {
             Stop::No if asked => {
                 let until_ms = self.now_ms.saturating_add(self.options.stop_grace_ms_max);
                 self.stop = Stop::Draining { until_ms };
                 self.dials.stop();
-                self.for_all(|conn| {
-                    if conn.phase == Phase::Connecting {
-                        conn.phase = Phase::Dead(CloseReason::Shutdown);
-                    }
+                self.for_all(|conn| match conn.phase {
+                    Phase::Connecting => conn.phase = Phase::Dead(CloseReason::Shutdown),
+                    _ if conn.paused => conn.behind = conn.limits.input_bytes_max,
+                    _ => {}
                 });
                 // The service gets one turn that knows of the stop.
                 self.again = true;
             }
             Stop::No => {}
             // What came behind a request that was answered just now is read first.
-            Stop::Draining { until_ms } if ahead && self.now_ms < until_ms => self.again = true,
+            Stop::Draining { .. } if ahead => self.again = true,
             Stop::Draining { until_ms } if turn.drained || self.now_ms >= until_ms => {
                 let until_ms = until_ms.max(self.now_ms.saturating_add(LAST_FLUSH_MS));
                 self.stop = Stop::Closing { until_ms };
@@ -1062,16 +1069,50 @@ impl<'o, C> Engine<'o, C> {
         false
     }
 
-    /// Has somebody sent more than was looked at, which is looked at as soon as the answers before it are out?
+    /// Has somebody perhaps sent more than was looked at, which is looked at as soon as the answers before it are out?
     fn has_read_ahead(&mut self) -> bool {
         let (choked, half) = (self.totals.choked, self.options.output_bytes_max / 2);
         (0..self.conns.slots()).any(|slot| {
             self.conns.at(slot).is_some_and(|conn| {
                 let unsent = conn.output.len() > half || (choked && !conn.output.is_empty());
                 let is_read_on = conn.paused && !conn.waiting && !unsent;
-                conn.phase == Phase::Open && is_read_on && !conn.input.is_empty()
+                let has_more = !conn.input.is_empty() || conn.behind > 0;
+                conn.phase == Phase::Open && is_read_on && has_more
             })
         })
+    }
+
+    /// Reads what still lies in the sockets of connections that were paused when the stop came and have their answers now. True if there was
+    /// some, or if that is not known yet.
+    fn read_behind<S: Service<Conn = C>>(&mut self, service: &mut S) -> bool {
+        let mut found = false;
+        for slot in 0..self.conns.slots() {
+            let Some(conn) = self.conns.at(slot) else { continue };
+            if conn.behind == 0 || conn.paused || conn.phase != Phase::Open {
+                continue;
+            }
+            found = true;
+            if conn.reading {
+                // io_uring: what its receive took has not come yet, and goes before the rest.
+                self.mark(slot);
+                continue;
+            }
+            let mut chunk = [0; BEHIND_BYTES];
+            let len = chunk.len().min(conn.behind);
+            match sys::receive(conn.fd(), &mut chunk[..len]) {
+                Ok(0) => {
+                    conn.behind = 0;
+                    self.ended(service, slot);
+                }
+                Ok(count) => {
+                    conn.behind -= count;
+                    self.feed(service, slot, &chunk[..count]);
+                }
+                // Nothing more came. If it is broken, its last answers meet that.
+                Err(_) => conn.behind = 0,
+            }
+        }
+        found
     }
 
     /// Ends every connection at once.

@@ -165,7 +165,7 @@ impl<S: Service> UringLoop<'_, S> {
             let turn = self.engine.turn(self.service);
             self.engine.run_timers(self.service);
             let was_stopping = self.engine.stopping();
-            let done = self.engine.stop_step(handle.stopping(), &turn);
+            let done = self.engine.stop_step(self.service, handle.stopping(), &turn);
             if self.engine.stopping() && !was_stopping {
                 self.close_listeners();
             }

@@ -77,6 +77,7 @@ over_backends!(
     stopping::whoever_may_speak_while_the_loop_stops_is_heard,
     stopping::stop_answers_what_was_received,
     stopping::a_stop_answers_what_came_behind_a_request_that_waits,
+    stopping::who_never_stops_sending_does_not_hold_up_a_stop,
     stopping::stop_is_bounded_by_the_grace,
     ticks::those_who_asked_tick_and_others_do_not,
     ticks::ticks_of_those_who_are_gone_reach_nobody,

@@ -1,5 +1,6 @@
 //! The end of a loop.
 
+use std::io::Write;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
@@ -27,20 +28,47 @@ pub fn stop_answers_what_was_received(options: Options) {
     assert!(TcpStream::connect(address).is_err(), "nobody listens any more");
 }
 
-/// Nothing of a connection is read while one of its requests waits; what came before the stop is read when that has its answer.
+/// Nothing of a connection is read while one of its requests waits; what came before the stop is read when that has its answer, whether
+/// the loop had received it by then or it still lay in the socket.
 pub fn a_stop_answers_what_came_behind_a_request_that_waits(options: Options) {
-    let server = Server::start(options);
-    server.shared().answer_at_stop = true;
-    let mut client = server.client();
     let names = [(b'W', "first"), (b'E', "second"), (b'W', "third"), (b'E', "fourth")];
-    client.send(&names.map(|(command, name)| frame(command, name.as_bytes())).concat());
-    wait_for(|| server.shared().later.len() == 1, "the first");
-    server.handle.stop();
+    let frames = names.map(|(command, name)| frame(command, name.as_bytes()));
     let answered = |command| if command == b'W' { b'L' } else { command };
     let answers = names.map(|(command, name)| frame(answered(command), name.as_bytes()));
-    assert_eq!(client.read_to_end(), answers.concat());
+    for at_once in [4, 2, 1] {
+        let server = Server::start(options.clone());
+        server.shared().answer_at_stop = true;
+        let mut client = server.client();
+        client.send(&frames[..at_once].concat());
+        wait_for(|| server.shared().later.len() == 1, "the first");
+        frames[at_once..].iter().for_each(|frame| client.send(frame));
+        server.handle.stop();
+        assert_eq!(client.read_to_end(), answers.concat(), "{at_once} at once");
+        drop(client);
+        server.stop();
+    }
+}
+
+/// What comes after the stop cannot hold it up for longer than one message's worth of bytes.
+pub fn who_never_stops_sending_does_not_hold_up_a_stop(options: Options) {
+    let limits = 64 * 1024;
+    let server = Server::start(Options { input_bytes_max: limits, ..options });
+    server.shared().answer_at_stop = true;
+    let socket = TcpStream::connect(server.address).unwrap();
+    let mut sender = socket.try_clone().unwrap();
+    let mut client = Client::over(socket);
+    client.send(&frame(b'W', b"first"));
+    wait_for(|| server.shared().later.len() == 1, "the first");
+    let floods = std::thread::spawn(move || {
+        let many = frame(b'E', &[7; 1_000]).repeat(100);
+        while sender.write_all(&many).is_ok() {}
+    });
+    server.handle.stop();
+    let answers = client.read_to_end();
+    assert!(answers.starts_with(&frame(b'L', b"first")) && answers.len() <= 2 * limits);
     drop(client);
     server.stop();
+    floods.join().unwrap();
 }
 
 pub fn whoever_may_speak_while_the_loop_stops_is_heard(options: Options) {
