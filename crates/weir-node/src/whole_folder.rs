@@ -4,6 +4,8 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use weir_config::private;
+
 use crate::StartError;
 
 /// What the store of users and the history have of their own before they are known to be theirs, in the order in which it is made.
@@ -27,7 +29,8 @@ pub fn make_whole<E: From<StartError>>(
         tracing::warn!(folder = %store.display(), "made anew: a kill cut its first making short, and nothing was kept in it");
         fs::remove_dir_all(store).map_err(failed)?;
     }
-    if folder.try_exists().map_err(failed)? {
+    // A start makes it empty, closed to others; anything else that is there stays.
+    if folder.try_exists().map_err(failed)? && fs::remove_dir(folder).is_err() {
         return Ok(());
     }
     let beside = folder.with_extension("making");
@@ -35,6 +38,7 @@ pub fn make_whole<E: From<StartError>>(
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
         _ => {}
     }
+    private::make_folder(&beside).map_err(failed)?;
     make(&beside)?;
     fs::rename(&beside, folder).map_err(failed)?;
     let above = folder.parent().filter(|above| !above.as_os_str().is_empty());
@@ -52,8 +56,10 @@ fn is_begun(store: &Path) -> io::Result<bool> {
         }
         entries => entries?,
     };
+    let mut is_empty = true;
     for entry in entries {
         let entry = entry?;
+        is_empty = false;
         let name = entry.file_name();
         let is_of_it = BEGUN.iter().any(|known| name == *known);
         let holds = name == "keyspaces" && fs::read_dir(entry.path())?.next().is_some();
@@ -62,7 +68,7 @@ fn is_begun(store: &Path) -> io::Result<bool> {
             return Ok(false);
         }
     }
-    Ok(true)
+    Ok(!is_empty)
 }
 
 #[cfg(test)]
@@ -97,6 +103,9 @@ mod tests {
                     _ => fs::write(users.join(name), b"").unwrap(),
                 }
             }
+            if steps == 0 {
+                assert!(!is_begun(&users).unwrap(), "as a start makes it");
+            }
             if steps >= 3 {
                 open(&profiles).expect_err("the store itself refuses it");
             }
@@ -116,7 +125,13 @@ mod tests {
         };
         make_whole(&profiles, &profiles.join("users"), half).unwrap_err();
         assert!(!profiles.exists(), "it has no name yet");
+        fs::create_dir(&profiles).unwrap();
+        make_whole(&profiles, &profiles.join("users"), half).unwrap_err();
+        assert!(!profiles.join("users").exists(), "nor where a start has made it, empty");
         make(&profiles).unwrap();
+        let mode =
+            std::os::unix::fs::PermissionsExt::mode(&profiles.metadata().unwrap().permissions());
+        assert_eq!(mode & 0o077, 0, "its user's alone");
         fs::write(profiles.join("mine"), b"kept").unwrap();
         make(&profiles).unwrap();
         assert_eq!(fs::read(profiles.join("mine")).unwrap(), b"kept");

@@ -185,8 +185,7 @@ impl Bank {
             }
             Record::Returned { grant, amount } => self.apply_returned(*grant, *amount),
             Record::Resolved { hold, verdict, amount, at_ms, keeps_rest, kept, .. } => {
-                let now = (*verdict, *amount, *keeps_rest);
-                self.apply_kept(hold, now, *at_ms, kept.as_deref())
+                self.apply_kept(hold, (*verdict, *amount, *keeps_rest), *at_ms, kept.as_deref())
             }
             Record::ToppedUp { .. } => self.apply_topped_up(record),
             Record::Memo { memo, at_ms } => self.apply_memo(memo, *at_ms),

@@ -165,9 +165,10 @@ fn check_names_the_files_and_what_they_were_compared_with() {
     );
     assert_eq!(
         told(&[]),
-        "the configuration is sound; there is no budgets file budgets.jsonl. It was not compared with a ledger, because there is no \
-         data folder weir-data; give --data to do that.\n"
+        "warning: weir.toml is not read: name it with --config weir.toml\nthe configuration is sound; there is no budgets file \
+         budgets.jsonl. It was not compared with a ledger, because there is no data folder weir-data; give --data to do that.\n"
     );
+    std::fs::remove_file(folder.path().join("weir.toml")).unwrap();
     std::fs::create_dir_all(folder.path().join("weir-data/journal")).unwrap();
     let creative = r#","bid":"2","creatives":[{"id":"c","format":"banner","sizes":["300x250"],"adomain":["a.example"],"markup":"x"}]"#;
     file("run.jsonl", &line(1, "1", creative));

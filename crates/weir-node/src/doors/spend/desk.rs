@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Entries of a batch are judged in their order. What an entry needs to know before is asked for at once, whatever its place; then it waits for
-//! its turn.
+//! its turn. If money came back since its question, it asks for its money anew then.
 
 use std::sync::Arc;
 
@@ -23,10 +23,7 @@ use super::SpendTerms;
 use super::counts::{CallCounts, Happening};
 use super::grants::Grants;
 use super::returns::Returns;
-use super::waiting::{Entry, FILLS_MAX, Fill, Job, Next, WaitingCalls};
-
-/// How often a call waits for money.
-const FILLS_A_CALL_MAX: u8 = 4;
+use super::waiting::{Entry, FILLS_A_CALL_MAX, FILLS_MAX, Fill, Job, Next, WaitingCalls};
 
 const KEY_REUSED: &str = "the same Idempotency-Key came with another body, and what the first one booked stands; use a new key";
 
@@ -339,7 +336,7 @@ impl Desk {
             return Ok(());
         }
         if !self.waiting.is_next(reply) {
-            job.next = Next::Turn;
+            job.wait_for_turn(till.clock.steady_ms());
             return Ok(());
         }
         if is_ask {
@@ -357,7 +354,7 @@ impl Desk {
             CallKind::Reserve | CallKind::Confirm | CallKind::Spend => false,
         };
         if gives_back {
-            self.returns.note(owner.slot, till.clock.steady_ms());
+            self.returns.note(till.clock.steady_ms());
         }
         Ok(())
     }
@@ -464,19 +461,20 @@ impl Desk {
         amount: Amount,
     ) -> bool {
         let now_ms = till.clock.steady_ms();
-        let until_ms = *job.until_ms.get_or_insert(now_ms + self.wait_ms(&job.call));
+        let left_ms = job.left_ms.unwrap_or_else(|| self.wait_ms(&job.call));
+        let until_ms = *job.until_ms.get_or_insert(now_ms + left_ms);
         let has_room = self.fills.len() < FILLS_MAX;
         let may_wait = now_ms < until_ms && job.fills < FILLS_A_CALL_MAX && has_room;
         if !may_wait || till.is_at_hand(owner.slot, amount) {
             return false;
         }
-        if self.returns.came_after(owner.slot, job.asked, now_ms) {
+        if self.returns.came_after(job.asked, now_ms) {
             till.doubt(owner.slot);
         }
         if !till.call(owner.slot, [amount]) {
             return false;
         }
-        job.asked = Some(self.returns.last());
+        job.asked = Some(self.returns.count());
         if job.fills == 0 {
             self.counts.add(Happening::Filled);
         }
