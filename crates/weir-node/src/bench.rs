@@ -238,3 +238,6 @@ pub(crate) fn facts(config: &Config) -> Facts {
         answer_secret: access::KeySecret::new([0; 16]),
     }
 }
+
+#[cfg(test)]
+mod tests;

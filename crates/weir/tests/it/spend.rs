@@ -1,13 +1,13 @@
 //! The spend door of a real node: calls as JSON over HTTP, what they come to, and who may make them.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 
 use serde_json::{Value, json};
 
 use crate::openrtb::{Answer, Http};
 use crate::openrtb_disk::{limit_files, wait_journal};
 use crate::openrtb_http::gzip;
-use crate::support::{Node, Setup, line, over_transports, wait_value};
+use crate::support::{Node, Setup, line, over_transports, wait_for, wait_value};
 
 /// Where the door of a node listens.
 pub(crate) fn door(node: &Node) -> SocketAddr {
@@ -56,6 +56,20 @@ impl Caller {
         let head = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{}\r\n", self.headers);
         self.http.send(head.as_bytes());
         self.http.receive()
+    }
+
+    /// Calls as they would stand in a batch, one by one and all sent at once: the answers as those of a batch.
+    fn pipeline(&mut self, calls: &[&Value]) -> Value {
+        for call in calls {
+            let mut body = (*call).clone();
+            let call = body.as_object_mut().unwrap().remove("call").unwrap();
+            self.send(&format!("/v1/{}", call.as_str().unwrap()), &body.to_string());
+        }
+        let answers = calls.iter().map(|_| {
+            let answer = self.http.receive();
+            json!({"status": answer.status, "body": answer.json()})
+        });
+        answers.collect()
     }
 
     /// A granted reservation: its token.
@@ -427,48 +441,69 @@ fn entries_of_a_batch_are_judged_in_their_order() {
     assert_eq!(node.budget(1).settled, 70);
 }
 
-/// What a call gives back is there for the one behind it, in a batch and on one connection, although the bank said no a moment before.
+/// What a call gives back is there for the one behind it, in a batch and on one connection, for its own budget and for another below the same
+/// parent, although the bank said no a moment before.
 #[test]
 fn money_that_was_given_back_is_there_for_the_next_ask() {
-    let mut node = patient(r#"{"id":1,"name":"a","unit":"count","limit":100}"#).start();
+    let budgets = r#"{"id":1,"unit":"count","limit":100}
+{"id":2,"unit":"count","limit":100,"parent":1}
+{"id":3,"unit":"count","limit":100,"parent":1}"#;
+    let mut node = patient(budgets).start();
     let mut caller = Caller::to(&node);
-    let all = json!({"call": "reserve", "budget": 1, "amount": 100, "wait_ms": 1_000});
+    let ask =
+        |budget: u32| json!({"call": "reserve", "budget": budget, "amount": 100, "wait_ms": 1_000});
     let token_of = |answer: &Value| {
         assert_eq!(answer["status"], 200, "{answer}");
         answer["body"]["token"].clone()
     };
-    let (_, first) = caller.call("batch", &json!([all]));
+    let (_, first) = caller.call("batch", &json!([ask(2)]));
     let mut token = token_of(&first[0]);
     for round in 0..40 {
-        if round % 10 == 9 {
+        if round % 5 == 4 {
             // Whose the hold is must be asked first: the ask behind it hears the bank's no before the release is judged.
             node = node.restart();
             caller = Caller::to(&node);
         }
+        let all = ask(2 + round / 2 % 2);
         let refused = caller.call("batch", &json!([all])).1;
         assert_ne!(refused[0]["status"], 200, "{refused}");
         let release = json!({"call": "release", "token": token});
         let answers = match round % 2 {
             0 => caller.call("batch", &json!([release, all])).1,
-            _ => {
-                // Pipelined: the second is on its way before the first is answered.
-                let entry = |call: &str, value: &Value| {
-                    let mut value = value.clone();
-                    value.as_object_mut().unwrap().remove("call");
-                    (format!("/v1/{call}"), value.to_string())
-                };
-                let calls = [entry("release", &release), entry("reserve", &all)];
-                calls.iter().for_each(|(path, body)| caller.send(path, body));
-                let answers = calls.iter().map(|_| {
-                    let answer: Answer = caller.http.receive();
-                    json!({"status": answer.status, "body": answer.json()})
-                });
-                answers.collect::<Vec<Value>>().into()
-            }
+            // The second is on its way before the first is answered.
+            _ => caller.pipeline(&[&release, &all]),
         };
         assert_eq!(answers[0]["status"], 200, "round {round}: {answers}");
         token = token_of(&answers[1]);
     }
+}
+
+/// Calls that came before a stop are answered, also those behind one that waits: that one with what it came to, the others that they were
+/// not begun.
+#[test]
+fn a_stop_answers_calls_behind_one_that_waits() {
+    let mut node = one().start();
+    let mut caller = Caller::to(&node);
+    let token = caller.reserve(1, "1");
+    limit_files(&node, "4096");
+    let settle = json!({"token": token, "amount": "0.5"}).to_string();
+    caller.send("/v1/settle", &settle);
+    wait_journal(&node, "failing");
+    let spend = "{\"budget\":1,\"amount\":\"0.25\"}";
+    (0..2).for_each(|_| caller.send("/v1/spend", spend));
+    node.terminate();
+    wait_for("a door that is closed", || TcpStream::connect(door(&node)).is_err());
+    limit_files(&node, "unlimited");
+    // Told what became of it, or that nobody knows yet.
+    let settled = caller.http.receive();
+    assert!([200, 503].contains(&settled.status), "{}", settled.json());
+    for _ in 0..2 {
+        let answer = caller.http.receive();
+        assert_eq!((answer.status, &answer.json()["verdict"]), (503, &json!("shutting_down")));
+    }
+    assert!(caller.http.try_receive().is_none());
+    assert!(node.wait_end().success());
+    assert_eq!(node.restart().budget(1).settled, 500_000);
 }
 
 /// Only calls that wait take a place.

@@ -324,11 +324,13 @@ impl Desk {
         }
         if job.next == Next::Find {
             job.owner = self.find(till, reply, principal, job)?;
-            job.next = Next::Judge;
             if job.owner.is_none() {
+                job.next = Next::Judge;
                 return Ok(());
             }
         }
+        // Also where its turn has come: it may wait for money once more.
+        job.next = Next::Judge;
         let Some(owner) = job.owner else { return refused(Verdict::UnknownBudget) };
         let amount = self.check(till, principal, &job.call, (owner, job.hold.as_ref()))?;
         let is_ask = job.call.kind.asks();

@@ -1,0 +1,198 @@
+//! The spend door while the bank, which is the test, takes its time.
+
+use ledger::{Action, Need, No, Owner};
+use money::Unit;
+use weir_config::budgets;
+
+use super::*;
+use crate::messages::Answer;
+
+/// More than is in a purse, in dollars and in base units.
+const MUCH: (&str, Amount) = ("2000000", Amount::new(2_000_000_000_000));
+
+struct Slow {
+    bench: Bench,
+    config: Config,
+    budgets: Vec<Budget>,
+    _folder: tempfile::TempDir,
+}
+
+impl Slow {
+    fn new() -> Slow {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("budgets.jsonl");
+        let lines = [1, 2].map(|id| format!(r#"{{"id":{id},"unit":"USD","limit":"9000000"}}"#));
+        std::fs::write(&file, lines.join("\n")).unwrap();
+        let budgets = budgets::read(&file).unwrap();
+        let config = Config::default();
+        let mut bench = Bench::new(&config, &budgets, folder.path()).unwrap();
+        bench.wake(1);
+        Slow { bench, config, budgets, _folder: folder }
+    }
+
+    fn send(&mut self, request: &str) -> String {
+        self.bench.spend(request.as_bytes(), |answer| String::from_utf8_lossy(answer).into()).1
+    }
+
+    fn post(&mut self, path: &str, body: &str) -> String {
+        let len = body.len();
+        let head = format!("POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len}");
+        self.send(&format!("{head}\r\n\r\n{body}"))
+    }
+
+    /// A token of the budget, whose owner the worker then forgets.
+    fn foreign(&mut self, budget: u64) -> String {
+        let body = format!(r#"{{"budget":{budget},"amount":"1"}}"#);
+        let answer = self.post("/v1/reserve", &body);
+        let (_, rest) = answer.split_once("\"token\":\"").unwrap();
+        let snapshot = snapshot(&self.config, &self.budgets).unwrap();
+        let paces = vec![Pace::OPEN; self.budgets.len()].into();
+        self.say(Down::Snapshot(Arc::new(snapshot), paces));
+        self.turn();
+        rest[..43].to_owned()
+    }
+
+    fn say(&mut self, message: Down) {
+        assert!(self.bench.to_worker.try_send(message).is_ok());
+    }
+
+    /// A wake-up ends, and the next begins. What the worker says to the bank, and whether nothing is under way.
+    fn turn(&mut self) -> (Vec<Up>, bool) {
+        let Bench { worker, unconnected, from_worker, .. } = &mut self.bench;
+        let turn = worker.turn(&mut unconnected.outbox());
+        let said = std::iter::from_fn(|| from_worker.recv()).collect();
+        self.bench.wake(1);
+        (said, turn.drained)
+    }
+
+    /// The bank has nothing for the ask of this purse, and has answered all that was said.
+    fn deny(&mut self, slot: u32, echo: u64) {
+        let no = No { why: Verdict::Exhausted, from: MUCH.1, until_ms: 0 };
+        self.say(Down::Ledger(ToWorker::Deny { slot, no }));
+        self.say(Down::Ledger(ToWorker::Echo { reply: echo }));
+    }
+}
+
+/// The asks for money that wait for the bank, and the echo behind them.
+fn wants(said: &[Up]) -> (Vec<(u32, Need)>, Option<u64>) {
+    let wants = said.iter().filter_map(|message| match message {
+        Up::Ledger(ToBank::Want { slot, need }) => Some((*slot, *need)),
+        _ => None,
+    });
+    let echo = said.iter().find_map(|message| match message {
+        Up::Ledger(ToBank::Echo { reply }) => Some(*reply),
+        _ => None,
+    });
+    (wants.collect(), echo)
+}
+
+/// What becomes of a hold, of so much, and who hears of it.
+fn resolve(said: &[Up]) -> Option<(Action, Amount, u64)> {
+    said.iter().find_map(|message| match message {
+        Up::Ledger(ToBank::Resolve { action, hold, reply, .. }) => {
+            Some((*action, hold.amount, *reply))
+        }
+        _ => None,
+    })
+}
+
+/// Who wants to know whose a hold is.
+fn owner_asked(said: &[Up]) -> u64 {
+    let asked = said.iter().find_map(|message| match message {
+        Up::Ledger(ToBank::Owner { reply, .. }) => Some(*reply),
+        _ => None,
+    });
+    asked.unwrap()
+}
+
+fn owner(budget: u64, reply: u64) -> Down {
+    let (slot, unit) = (u32::try_from(budget - 1).unwrap(), Unit::from_code(*b"USD\0"));
+    let of = Owner { slot, id: budget, unit: unit.unwrap().unwrap(), billing_ms: 1_000 };
+    Down::Ledger(ToWorker::Owner { reply, of: Some(of) })
+}
+
+/// An ask behind a release, in one batch, of whichever budget, waits for its turn for longer than for its money, and the bank says no before.
+#[test]
+fn an_entry_asks_anew_at_its_turn_for_what_came_back_before_it() {
+    for of in [1, 2] {
+        let mut slow = Slow::new();
+        let token = slow.foreign(of);
+        let ask = format!(
+            r#"{{"call":"reserve","budget":1,"amount":"{}","confirm":true,"wait_ms":10}}"#,
+            MUCH.0
+        );
+        let batch = format!(r#"[{{"call":"release","token":"{token}"}},{ask}]"#);
+        assert_eq!(slow.post("/v1/batch", &batch), "", "it waits");
+        let (said, drained) = slow.turn();
+        assert!(!drained);
+        let asker = owner_asked(&said);
+        let (asked, echo) = wants(&said);
+        assert_eq!((asked.len(), asked[0].0), (1, 0), "at once");
+        slow.deny(0, echo.unwrap());
+        assert!(wants(&slow.turn().0).0.is_empty() && slow.bench.from_worker.recv().is_none());
+        // The bank is slow to say whose the hold is: this is none of the ask's time.
+        slow.bench.wake(1_000);
+        slow.say(owner(of, asker));
+        let (said, _) = slow.turn();
+        let (action, amount, _) = resolve(&said).unwrap();
+        assert_eq!((action, amount), (Action::Release, Amount::new(1_000_000)));
+        let (asked, echo) = wants(&said);
+        assert_eq!((asked.len(), asked[0].0), (1, 0), "once more, behind the release");
+        assert!(asked[0].1.again_waits, "and it waits for the word");
+        let (valid_from_ms, valid_until_ms) = (0, u64::MAX);
+        let fill =
+            ToWorker::Fill { slot: 0, grant: 9, amount: MUCH.1, valid_from_ms, valid_until_ms };
+        slow.say(Down::Ledger(fill));
+        slow.say(Down::Ledger(ToWorker::Echo { reply: echo.unwrap() }));
+        let (action, amount, _) = resolve(&slow.turn().0).unwrap();
+        assert_eq!((action, amount), (Action::Confirm, MUCH.1));
+    }
+}
+
+/// What an entry was told at its turn is final, and without any return what it was told before.
+#[test]
+fn an_entry_is_told_no_once_at_its_turn() {
+    for returns in [true, false] {
+        let mut slow = Slow::new();
+        let token = slow.foreign(2);
+        let first = if returns { "release" } else { "confirm" };
+        let batch = format!(
+            r#"[{{"call":"{first}","token":"{token}"}},{{"call":"reserve","budget":1,"amount":"{}","wait_ms":1000}}]"#,
+            MUCH.0
+        );
+        assert_eq!(slow.post("/v1/batch", &batch), "");
+        let (said, _) = slow.turn();
+        let asker = owner_asked(&said);
+        let (_, echo) = wants(&said);
+        slow.deny(0, echo.unwrap());
+        slow.say(owner(2, asker));
+        let (said, _) = slow.turn();
+        let (_, _, reply) = resolve(&said).unwrap();
+        let (_, echo) = wants(&said);
+        assert_eq!(echo.is_some(), returns, "asked anew where money came back");
+        if let Some(echo) = echo {
+            slow.deny(0, echo);
+            let (_, echo) = wants(&slow.turn().0);
+            assert_eq!(echo, None, "once");
+        }
+        let resolution = Resolution::refused(Verdict::Released);
+        slow.say(Down::Ledger(ToWorker::Resolved { reply, resolution }));
+        assert!(slow.turn().1, "both have their outcome");
+    }
+}
+
+#[test]
+fn a_stop_waits_for_questions_under_way() {
+    let mut slow = Slow::new();
+    let look = "GET /v1/budgets/1 HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    assert_eq!(slow.send(look), "", "only the bank knows");
+    let (said, drained) = slow.turn();
+    assert!(!drained && !slow.turn().1, "however long that takes");
+    let conn = said.iter().find_map(|message| match message {
+        Up::Question { conn, .. } => Some(*conn),
+        _ => None,
+    });
+    let answer = Box::new(Answer::Budget(None));
+    slow.say(Down::Answer { conn: conn.unwrap(), answer });
+    assert!(slow.turn().1);
+}
