@@ -1,9 +1,9 @@
 //! What a worker says of budgets, slot by slot: what its purses hold, and how often it refused. Each cell has one writer.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
-use ledger::Amount;
+use ledger::{Amount, MADE_SLOT};
 use wire::Verdict;
 
 /// What one worker says of one purse. Written by the worker only, now and then; read by the bank.
@@ -99,6 +99,8 @@ pub struct SlotCells {
     pub gauges: Arc<[SlotGauge]>,
     /// What it answered, by slot.
     pub tallies: Arc<[SlotTally]>,
+    /// What its purses of made budgets hold.
+    pub made: Arc<MadeHeld>,
 }
 
 impl SlotCells {
@@ -108,14 +110,54 @@ impl SlotCells {
         SlotCells {
             gauges: (0..slots).map(|_| SlotGauge::default()).collect(),
             tallies: (0..slots).map(|_| SlotTally::default()).collect(),
+            made: Arc::default(),
         }
+    }
+
+    /// As [`SlotCells::new`]; what the worker says of made budgets stays.
+    #[must_use]
+    pub fn grown(&self, slots: usize) -> SlotCells {
+        SlotCells { made: Arc::clone(&self.made), ..SlotCells::new(slots) }
+    }
+}
+
+/// Made budgets whose cells come at once, and how often: more than `budgets.templates_max` may be.
+const MADE_STEP: usize = 4_096;
+const MADE_STEPS: usize = 1_024;
+
+/// What one worker's purses of made budgets have in holds whose deadline was not reported yet, by slot counted from [`MADE_SLOT`]. Cells
+/// come as the worker meets such budgets; of those beyond the last step nothing is said.
+#[derive(Debug)]
+pub struct MadeHeld(Box<[OnceLock<Box<[AtomicI64]>>]>);
+
+impl Default for MadeHeld {
+    fn default() -> MadeHeld {
+        MadeHeld((0..MADE_STEPS).map(|_| OnceLock::new()).collect())
+    }
+}
+
+impl MadeHeld {
+    /// For the worker whose purse it is.
+    pub fn set(&self, made: usize, held: Amount) {
+        let Some(step) = self.0.get(made / MADE_STEP) else { return };
+        let cells = step.get_or_init(|| (0..MADE_STEP).map(|_| AtomicI64::new(0)).collect());
+        cells[made % MADE_STEP].store(held.get(), Relaxed);
+    }
+
+    /// What the worker last said; nothing of a budget that it never met.
+    #[must_use]
+    pub fn get(&self, made: usize) -> Amount {
+        let cells = self.0.get(made / MADE_STEP).and_then(OnceLock::get);
+        cells.map_or(Amount::ZERO, |cells| Amount::new(cells[made % MADE_STEP].load(Relaxed)))
     }
 }
 
 /// What all workers last said that they hold for a slot.
 pub fn reported_held(workers: &[SlotCells], slot: u32) -> Amount {
-    let gauges = workers.iter().filter_map(|cells| cells.gauges.get(slot as usize));
-    let held = gauges.map(SlotGauge::held);
+    let held = workers.iter().map(|cells| match slot.checked_sub(MADE_SLOT) {
+        None => cells.gauges.get(slot as usize).map_or(Amount::ZERO, SlotGauge::held),
+        Some(made) => cells.made.get(made as usize),
+    });
     // A measurement, no balance: at the end of the range it stays there.
     held.fold(Amount::ZERO, |sum, held| Amount::new(sum.get().saturating_add(held.get())))
 }
@@ -123,6 +165,25 @@ pub fn reported_held(workers: &[SlotCells], slot: u32) -> Amount {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_workers_hold_of_made_budgets_outlives_a_configuration() {
+        let workers = [SlotCells::new(1), SlotCells::new(1)];
+        let slots = [0, 1, 4_095, 4_096, 3_999_999];
+        for (slot, cells) in slots.iter().flat_map(|slot| workers.iter().map(move |w| (slot, w))) {
+            cells.made.set(*slot, Amount::new(7));
+        }
+        let workers = workers.each_ref().map(|cells| cells.grown(9));
+        let held = |made: usize| {
+            let slot = MADE_SLOT + u32::try_from(made).unwrap();
+            reported_held(&workers, slot).get()
+        };
+        assert_eq!(slots.map(held), [14; 5]);
+        assert_eq!([2, 4_097, 8_192, 100_000_000].map(held), [0; 4]);
+        workers[0].made.set(1, Amount::ZERO);
+        workers[0].made.set(100_000_000, Amount::new(1));
+        assert_eq!((held(1), held(0), reported_held(&workers, 1).get()), (7, 14, 0));
+    }
 
     #[test]
     fn a_verdict_on_an_ask_that_would_not_be_counted_is_found() {

@@ -558,8 +558,8 @@ impl Bank {
     }
 
     /// What is in unconfirmed holds of the budget and of those under it; the rest of the line `Purses` is
-    /// unreserved. `reported` says for a slot what the workers' purses hold (see [`crate::Purses::held`]). Budgets made on their
-    /// first ask count as unreserved: they may be many, and workers do not report them.
+    /// unreserved. `reported` says for a slot what the workers' purses hold (see [`crate::Purses::held`]). What lies with
+    /// budgets under it that were made on their first ask counts as unreserved: they may be many.
     pub fn unconfirmed(&self, slot: u32, reported: &impl Fn(u32) -> Amount) -> Amount {
         let budget = self.budget(slot);
         let resolved = Amount::new(i64::try_from(budget.resolved_early).unwrap_or(i64::MAX));

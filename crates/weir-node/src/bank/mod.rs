@@ -793,7 +793,7 @@ impl BankThread {
         let units: Vec<[u8; 4]> =
             (0..self.slots()).map(|slot| self.bank.spec(slot).unit.to_code()).collect();
         for cells in self.cells.iter_mut().filter(|cells| cells.gauges.len() < units.len()) {
-            *cells = SlotCells::new(units.len());
+            *cells = cells.grown(units.len());
         }
         let ids = self.campaign_index.index().ids().iter();
         let purses: Arc<[u32]> =

@@ -364,6 +364,16 @@ fn a_made_budget_is_seen_at_whichever_worker_a_connection_meets() {
         assert_eq!(ours().get("/v1/budgets/llm/a/bob").status, 404);
     }
     assert_eq!(node.stat()["bank"]["budgets_made"], 1);
+    // What is held is told before anybody confirms it, whichever workers hold it.
+    for held in 1..=4 {
+        let body = json!({"budget": "llm/a/ann", "amount": "1.00", "wait_ms": 1_000});
+        assert_eq!(ours().call("reserve", &body).0, 200);
+        wait_value("what is held", || {
+            let shown = ours().get("/v1/budgets/llm/a/ann").json();
+            let (is, left) = (format!("{held}.00"), format!("{}.90", 4 - held));
+            (shown["held"] == is && shown["available"] == left).then_some(())
+        });
+    }
 }
 
 /// Whoever operates the node sees whose keys fill the table, before a caller has no room.
