@@ -132,10 +132,12 @@ clippy:
 # test; every benchmark once in small. CORPUS=FOLDER also replays real request files from there.
 #
 # Examples are left to the lints, which compile them; the one that has a test runs. Twice as many threads as cores: tests of the node
-# mostly wait.
+# mostly wait. What failed is printed once more at the end, where it is found.
 unit:
 	@echo "== tests of all crates"
-	@RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$(($$(nproc) * 2))} $(CARGO) test $(CARGO_FLAGS) --workspace --tests --no-fail-fast
+	@export RUST_TEST_THREADS=$${RUST_TEST_THREADS:-$$(($$(nproc) * 2))}; \
+	{ $(CARGO) test $(CARGO_FLAGS) --workspace --tests --no-fail-fast; echo $$? > target/unit.status; } 2>&1 | tee target/unit.log; \
+	[ "$$(cat target/unit.status)" = 0 ] || { echo "== what failed, once more"; sed -n '/^failures:$$/,/^test result/p' target/unit.log; exit 1; }
 	@echo "== examples in comments"
 	@$(CARGO) test $(CARGO_FLAGS) --workspace --doc
 

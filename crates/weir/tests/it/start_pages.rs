@@ -309,6 +309,8 @@ fn the_two_nodes_of_the_readme_do_not_meet() {
 /// A block of README as it stands, but for fewer and shorter things, and addresses that the node chose: the wait becomes one for these.
 fn as_it_runs(block: &str) -> String {
     let mut script = String::from("set -m\ntrap 'kill -9 %1 2> /dev/null || true' EXIT\n");
+    // What the node of another block said is not waited for.
+    script += "rm -f said log\n";
     for line in block.lines() {
         let line = line.split(" #").next().unwrap_or_default().trim();
         let line = line.replace("50000", "500").replace("60s", "500ms").replace("10s", "500ms");
