@@ -1,7 +1,7 @@
 //! What becomes of calls, as JSON and status.
 
 use door_http::{Refusal, Response};
-use money::{Amount, Unit};
+use money::{Amount, Instant, Unit};
 use wire::Verdict;
 
 use crate::problem::{BadCall, Fault, Field, Kind, about, status_of};
@@ -142,6 +142,19 @@ impl Outcome {
         if let Outcome::Refused { verdict, detail, .. } = &mut self {
             let meaning = about(*verdict).1;
             *detail = Some(format!("{} {unit} is left: {meaning}", unit.format(left)).into());
+        }
+        self
+    }
+
+    /// The same refusal, of a window: what was left of its limit, and from when on there is more, ms since 1970.
+    #[must_use]
+    pub fn with_left_of(mut self, left: Amount, unit: Unit, period: &str, at_ms: u64) -> Outcome {
+        if let Outcome::Refused { detail, .. } = &mut self {
+            let (left, at) = (unit.format(left), Instant::from_ms(at_ms));
+            let text = format!(
+                "{left} {unit} is left of the {period}'s limit, of the budget or of a parent; from {at} on there is more: ask again then"
+            );
+            *detail = Some(text.into());
         }
         self
     }

@@ -4,7 +4,7 @@ use money::Unit;
 use wire::{Action, Verdict};
 
 use crate::spec::MADE_SLOT;
-use crate::{Amount, Hold, Origin};
+use crate::{Amount, Hold, Origin, Period};
 
 /// What a worker says of a purse that wants money.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -156,12 +156,14 @@ pub struct No {
     pub from: Amount,
     /// From when on an ask may be granted: the end of the window that is used up. 0 where nobody can tell.
     pub until_ms: u64,
+    /// Which window that is; `None` where the limit of the budget's life, or none, is the reason.
+    pub period: Option<Period>,
 }
 
 impl No {
     /// The same answer to every ask.
     pub const fn to_all(why: Verdict) -> No {
-        No { why, from: Amount::ZERO, until_ms: 0 }
+        No { why, from: Amount::ZERO, until_ms: 0, period: None }
     }
 
     /// Money may be on its way: nothing is known of any ask.

@@ -11,7 +11,7 @@ use wire::Verdict;
 
 use crate::books::{minus, plus};
 use crate::token::{DEADLINE_UNIT_MS, SEQ_MAX};
-use crate::{Amount, Hold, Need, No, ToBank, ToWorker};
+use crate::{Amount, Hold, Need, No, Period, ToBank, ToWorker};
 
 /// After a `Want` a purse waits this long before it wants again.
 const WANT_PAUSE_MS: u64 = 5;
@@ -103,7 +103,7 @@ impl Purse {
 
     /// Did the bank say of such an ask that the money is used up?
     fn is_hopeless(&self, amount: Amount) -> bool {
-        No { why: self.refusal(amount), from: Amount::ZERO, until_ms: 0 }.knows(amount)
+        No::to_all(self.refusal(amount)).knows(amount)
     }
 }
 
@@ -126,6 +126,8 @@ struct Appetite {
     denied_ms: u64,
     /// The bank said that there is nothing before this; 0 where it could not tell.
     retry_at_ms: u64,
+    /// Of which window it said so.
+    period: Option<Period>,
     /// Holds made from earlier grants, less those that were undone.
     made: i64,
 }
@@ -445,6 +447,7 @@ impl Purses {
         let now_ms = self.steady_ms.unwrap_or(now_ms);
         let appetite = &mut self.appetites[slot as usize];
         (appetite.denied_ms, appetite.retry_at_ms) = (now_ms, no.until_ms);
+        appetite.period = no.period;
         if no.is_to_all() {
             // Until money comes back there is nothing to run low on.
             purse.low_water = Amount::ZERO;
@@ -540,6 +543,11 @@ impl Purses {
             Verdict::DayExhausted | Verdict::WindowExhausted
         );
         Some(self.appetites[slot as usize].retry_at_ms).filter(|at_ms| known && *at_ms > 0)
+    }
+
+    /// The window that had less than an ask that was refused just now, where the bank could tell.
+    pub fn period_used_up(&self, slot: u32) -> Option<Period> {
+        self.retry_at_ms(slot).and(self.appetites[slot as usize].period)
     }
 
     /// What was left for an ask that was refused just now as more than that, when the bank said so; `None` where it did not.

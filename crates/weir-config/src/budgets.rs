@@ -112,7 +112,7 @@ fn print(bytes: &[u8]) -> u64 {
 pub struct LineError {
     /// The file.
     pub file: String,
-    /// The line, from 1.
+    /// The line, from 1; 0: the file as a whole.
     pub line: usize,
     /// The value that was found and the one that was expected.
     pub text: String,
@@ -120,7 +120,10 @@ pub struct LineError {
 
 impl fmt::Display for LineError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: {}", self.file, self.line, self.text)
+        match self.line {
+            0 => write!(f, "{}: {}", self.file, self.text),
+            line => write!(f, "{}:{line}: {}", self.file, self.text),
+        }
     }
 }
 
@@ -174,7 +177,7 @@ const FILE_BYTES_MAX: u64 = 1 << 30;
 /// # Errors
 /// It cannot be read, is no regular file, or is longer than a gibibyte.
 pub fn bytes(path: &Path) -> Result<Vec<u8>, Vec<LineError>> {
-    let told = |error| whole(path, 1, format!("cannot be read: {error}"));
+    let told = |error| whole(path, 0, format!("cannot be read: {error}"));
     access::file::read_regular(path, FILE_BYTES_MAX).map_err(told)
 }
 
@@ -207,7 +210,7 @@ pub fn file_of(path: &Path, bytes: &[u8]) -> Result<BudgetsFile, Vec<LineError>>
             None => parse(&file, csv_lines(text)),
             Some((line, fault)) => Err(whole(path, line, fault)),
         },
-        _ => Err(whole(path, 1, "a budgets file is called *.jsonl or *.csv".into())),
+        _ => Err(whole(path, 0, "a budgets file is called *.jsonl or *.csv".into())),
     }
 }
 
@@ -382,10 +385,21 @@ fn parse(file: &str, rows: impl IntoIterator<Item = Row>) -> Result<BudgetsFile,
     if errors.is_empty() { Ok(BudgetsFile { lines, templates }) } else { Err(errors) }
 }
 
+/// What is hardly meant about a budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Doubt {
+    /// Its flight is over.
+    FlightOver,
+    /// A day may spend more than the budget's life.
+    DayAboveLimit,
+    /// Its plan lets a typical ask wait for minutes.
+    SlowPlan,
+}
+
 /// What is sound and hardly meant: a flight that is over, a limit per day that the lifetime's limit never lets it reach, and a plan that
 /// lets a typical ask wait for minutes. Budgets that have ended are left alone.
 #[must_use]
-pub fn warnings(budgets: &[Budget], file: &str, now: Instant) -> Vec<LineError> {
+pub fn warnings(budgets: &[Budget], file: &str, now: Instant) -> Vec<(Doubt, LineError)> {
     let live = budgets.iter().filter(|budget| budget.spec.status != Status::Ended);
     let told = live.flat_map(|budget| {
         let spec = &budget.spec;
@@ -404,7 +418,9 @@ pub fn warnings(budgets: &[Budget], file: &str, now: Instant) -> Vec<LineError> 
             )
         });
         let slow = slow_plan(budget, now);
-        over.into_iter().chain(daily).chain(slow).map(|text| LineError { file: file.to_owned(), line: budget.line, text })
+        let found = [(Doubt::FlightOver, over), (Doubt::DayAboveLimit, daily), (Doubt::SlowPlan, slow)];
+        let at = |text| LineError { file: file.to_owned(), line: budget.line, text };
+        found.into_iter().filter_map(move |(doubt, text)| Some((doubt, at(text?))))
     });
     told.collect()
 }
@@ -845,7 +861,7 @@ mod tests {
         let budgets = read_text("jsonl", text).unwrap();
         let now = Instant::parse("2026-01-01T00:00:00Z").unwrap();
         let told: Vec<String> =
-            warnings(&budgets, "b.jsonl", now).iter().map(ToString::to_string).collect();
+            warnings(&budgets, "b.jsonl", now).iter().map(|(_, told)| told.to_string()).collect();
         let expected = [
             "b.jsonl:1: budget 1: its flight is over since 2026-01-01T00:00:00Z, so it never spends;",
             "b.jsonl:2: budget 2: a day may spend 50.00 USD, which is above the limit of 5.00 USD",

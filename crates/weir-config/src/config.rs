@@ -16,6 +16,7 @@ use money::CurrencyCode;
 
 use crate::arrays::Arrays;
 use crate::doors::{ADMIN, all_doors, transport_options};
+use crate::environment::distance;
 use crate::listen::Listen;
 pub use crate::values::{Home, Pods, Rates};
 use crate::values::{Value, Written, usd, written, wrong};
@@ -27,6 +28,14 @@ pub struct ConfigError {
     pub place: String,
     /// What is wrong, and what would be right.
     pub text: String,
+}
+
+impl ConfigError {
+    /// Its line in the file; of what stands elsewhere a line behind all.
+    fn line(&self) -> usize {
+        let number = self.place.rsplit_once(':').and_then(|(_, line)| line.parse().ok());
+        number.unwrap_or(usize::MAX)
+    }
 }
 
 impl fmt::Display for ConfigError {
@@ -415,11 +424,17 @@ pub(crate) fn shown(value: &impl Value, secret: bool) -> serde_json::Value {
 }
 
 fn unknown(section: &str, key: &str) -> String {
+    let name = format!("{section}.{key}");
+    let names = KEYS.iter().map(|(section, key)| format!("{section}.{key}"));
+    let nearest = names.map(|known| (distance(&name, &known), known)).min();
+    if let Some((_, known)) = nearest.filter(|(away, _)| *away <= name.len() / 6) {
+        return format!("there is no key {name}; did you mean {known}?");
+    }
     let known = |(s, k): &&(&str, &str)| s == &section || k == &key;
     let near = KEYS.iter().filter(known).map(|(s, k)| format!("{s}.{k}"));
     let near: Vec<String> = near.chain(Arrays::of_section(section)).collect();
     let hint = if near.is_empty() { sections() } else { near.join(", ") };
-    format!("there is no key {section}.{key}; known here: {hint}")
+    format!("there is no key {name}; known here: {hint}")
 }
 
 fn sections() -> String {
@@ -504,6 +519,7 @@ fn load_from(
     for error in &mut errors[read..] {
         places.mend(error);
     }
+    errors.sort_by_key(ConfigError::line);
     if errors.is_empty() { Ok(config) } else { Err(errors) }
 }
 
@@ -854,6 +870,23 @@ mod tests {
             "pacing.tick_ms: found 1, expected 10 to 10000",
         ] {
             assert!(errors.iter().any(|e| e.contains(expected)), "{expected} not in {errors:#?}");
+        }
+        let lines = errors.iter().filter_map(|e| e.split(':').nth(1)?.parse().ok());
+        assert!(lines.is_sorted_by_key(|line: usize| line), "{errors:#?}");
+    }
+
+    #[test]
+    fn a_key_that_is_nearly_one_is_told_that_one() {
+        for (text, meant) in [
+            ("[spend]\nlistn = \"\"\n", "spend.listen"),
+            ("[bach]\nlisten = \"\"\n", "batch.listen"),
+            ("[journal]\nsegment_byte = 1\n", "journal.segment_bytes"),
+        ] {
+            let errors = read(text, &[]).unwrap_err();
+            assert!(
+                errors[0].to_string().ends_with(&format!("; did you mean {meant}?")),
+                "{errors:?}"
+            );
         }
     }
 

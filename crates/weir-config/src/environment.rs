@@ -76,7 +76,7 @@ fn letters(name: &str) -> String {
 }
 
 /// How many letters must be put in, taken out or changed to make one text of the other.
-fn distance(one: &str, other: &str) -> usize {
+pub(crate) fn distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();
     for (line, letter) in one.chars().enumerate() {

@@ -7,7 +7,7 @@ use crate::config::Config;
 /// Warnings about a sound configuration, by the files that are there now.
 #[must_use]
 pub fn warnings(config: &Config) -> Vec<String> {
-    key_beside_its_keys(config).into_iter().collect()
+    key_beside_its_keys(config).into_iter().chain(open_beside_guarded(config)).collect()
 }
 
 /// The configuration file that stands in this folder and nobody named: people take it for read.
@@ -20,6 +20,33 @@ fn unread_in(folder: &Path, named: Option<&Path>) -> Option<String> {
     let usual = folder.join("weir.toml");
     (named.is_none() && usual.is_file())
         .then(|| format!("{} is not read: name it with --config weir.toml", usual.display()))
+}
+
+/// Who asks one door for tokens believes that money is guarded; another that lets everybody spend, or change budgets, says otherwise.
+fn open_beside_guarded(config: &Config) -> Vec<String> {
+    let (batch, spend, admin) = (&config.batch, &config.spend, &config.admin);
+    let is_set = |words: &[&String]| words.iter().any(|word| !word.is_empty());
+    let doors = [
+        (
+            "batch",
+            &batch.listen,
+            is_set(&[&batch.tokens_file, &batch.auth_token, &batch.tls_clients]),
+        ),
+        ("spend", &spend.listen, is_set(&[&spend.tokens_file, &spend.tls_clients])),
+        ("admin", &admin.listen, is_set(&[&admin.tokens_file])),
+    ];
+    let guarded = doors.iter().find(|(_, listen, guarded)| *guarded && listen.address().is_some());
+    let Some((guarded, ..)) = guarded else { return Vec::new() };
+    let open = doors.iter().filter(|(_, _, guarded)| !guarded);
+    let told = open.filter_map(|(door, listen, _)| {
+        let address = listen.address()?;
+        let what = if *door == "admin" { "change budgets" } else { "spend" };
+        Some(format!(
+            "{door}.listen: everybody who reaches {address} may {what} without a token, though the {guarded} door asks for one; set \
+             {door}.tokens_file, or {door}.listen = \"\" to close it"
+        ))
+    });
+    told.collect()
 }
 
 /// Whoever copies the data folder, for a backup say, copies the key that opens what is in it.
@@ -61,6 +88,30 @@ mod tests {
         let told = unread_in(folder.path(), None).unwrap();
         assert!(told.ends_with("weir.toml is not read: name it with --config weir.toml"), "{told}");
         assert_eq!(unread_in(folder.path(), Some(Path::new("other.toml"))), None);
+    }
+
+    #[test]
+    fn a_door_that_is_open_beside_one_that_asks_for_tokens_is_told() {
+        let told = |change: &dyn Fn(&mut Config)| {
+            let mut config = Config::default();
+            change(&mut config);
+            let starts = warnings(&config).into_iter();
+            starts.map(|told| told.split(':').next().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(told(&|_| ()), [""; 0], "by default this machine is trusted");
+        let spend = |config: &mut Config| config.spend.tokens_file = "tokens".into();
+        assert_eq!(told(&spend), ["batch.listen", "admin.listen"]);
+        let rest = |config: &mut Config| {
+            spend(config);
+            config.batch.auth_token = "secret".into();
+            config.admin.tokens_file = "tokens".into();
+        };
+        assert_eq!(told(&rest), [""; 0]);
+        let admin = |config: &mut Config| {
+            config.admin.tokens_file = "tokens".into();
+            config.batch.listen = "".parse().unwrap();
+        };
+        assert_eq!(told(&admin), ["spend.listen"], "what is off is not open");
     }
 
     #[test]

@@ -1044,6 +1044,11 @@ fn tell(ended: &[Ended], away: &[u64], back: &[u64]) {
     }
     for Ended { id, fields, why } in ended {
         let fields = if fields.is_empty() { "all".into() } else { fields.join(", ") };
-        tracing::warn!(budget = id, fields, why, "an edit of the API ended");
+        tracing::warn!(
+            budget = id,
+            fields,
+            why,
+            "what the API had set of a budget is no longer in force"
+        );
     }
 }

@@ -10,7 +10,7 @@
 mod configured;
 
 use ledger::note::NOTE_LEN;
-use ledger::{Amount, At, Hold, MADE_SLOT, TokenError};
+use ledger::{Amount, At, Hold, MADE_SLOT, Period, TokenError};
 use wire::Verdict;
 
 pub use configured::Money;
@@ -177,6 +177,14 @@ impl Till {
         match slot.checked_sub(MADE_SLOT) {
             Some(made) => self.made.retry_at_ms(made),
             None => self.purses.retry_at_ms(slot),
+        }
+    }
+
+    /// Which window that is.
+    pub fn period_used_up(&self, slot: u32) -> Option<Period> {
+        match slot.checked_sub(MADE_SLOT) {
+            Some(made) => self.made.period_used_up(made),
+            None => self.purses.period_used_up(slot),
         }
     }
 

@@ -36,21 +36,24 @@ pub fn rate_of_keys(config: &Config) -> String {
     )
 }
 
-/// Lines with a warning that are told one by one.
-const WARNINGS_TOLD: usize = 10;
+/// Lines with a doubt of one kind that are told one by one.
+const WARNINGS_TOLD: usize = 3;
 
 /// What a sound budgets file says that is hardly meant: budgets that cannot spend, or not as their limits say, and
 /// creatives that the notices of this configuration keep from secure pages.
 #[must_use]
 pub fn warnings(config: &Config, file: &Path, now: money::Instant) -> Vec<String> {
     let Ok(budgets) = budgets::read(file) else { return Vec::new() };
-    let mut told: Vec<String> = budgets::warnings(&budgets, &file.display().to_string(), now)
-        .iter()
-        .map(ToString::to_string)
-        .collect();
-    let more = told.len().saturating_sub(WARNINGS_TOLD);
-    told.truncate(WARNINGS_TOLD);
-    told.extend((more > 0).then(|| format!("{}: {more} more lines like these", file.display())));
+    let mut found = budgets::warnings(&budgets, &file.display().to_string(), now);
+    found.sort_by_key(|(doubt, _)| *doubt);
+    let mut told = Vec::new();
+    for alike in found.chunk_by(|(one, _), (other, _)| one == other) {
+        told.extend(alike.iter().take(WARNINGS_TOLD).map(|(_, line)| line.to_string()));
+        let more = alike.len().saturating_sub(WARNINGS_TOLD);
+        let lines = if more == 1 { "line" } else { "lines" };
+        let text = || format!("{}: {more} more {lines} of which the same is true", file.display());
+        told.extend((more > 0).then(text));
+    }
     told.extend(insecure_notices(config, file, &budgets));
     told
 }

@@ -32,18 +32,18 @@ pub fn print(stat: &Value, out: &mut dyn Write) -> std::io::Result<()> {
         writeln!(out, "{name:<40} {text}")?;
     }
     if let Some(pace) = stat.get("pace") {
-        print_value("pace", pace, out)?;
+        print_pace("pace", pace, unit, out)?;
     }
     writeln!(out, "\nThe node's counters: weir stat. All of both: --json.")
 }
 
 /// The eight figures of a budget's books: as they are called, and what each is.
 const BOOKS: [(&str, &str); 8] = [
-    ("limit", "what it may spend in its life"),
+    ("limit", "what it may spend in its life: all below, but for expired"),
     ("free", "left to grant, in the bank"),
     ("purses", "left to grant, at the workers"),
     ("held", "promised, not yet settled"),
-    ("expired", "promised, and kept although its time is over"),
+    ("expired", "of held: kept although its time is over"),
     ("settled", "spent within what was held"),
     ("over_settled", "spent above what was held"),
     ("late", "spent after its hold was gone"),
@@ -68,6 +68,28 @@ fn print_books(stat: &Value, id: u64, unit: Unit, out: &mut dyn Write) -> std::i
         writeln!(out, "  {field:<13} {amount:>wide$}  {meaning}")?;
     }
     writeln!(out)
+}
+
+/// What is known of the plan: amounts in the unit of the budget, and instants as such.
+fn print_pace(name: &str, value: &Value, unit: Unit, out: &mut dyn Write) -> std::io::Result<()> {
+    if let Value::Object(fields) = value {
+        return fields.iter().try_for_each(|(key, value)| {
+            print_pace(&format!("{name}.{}", harmless(key)), value, unit, out)
+        });
+    }
+    let text = match name {
+        "pace.budget" | "pace.planned" | "pace.spent" => {
+            value.as_i64().map(|amount| format!("{} {unit}", unit.format(Amount::new(amount))))
+        }
+        "pace.window.start_ms" | "pace.window.end_ms" => {
+            value.as_u64().map(|ms| Instant::from_ms(ms).to_string())
+        }
+        _ => None,
+    };
+    match text {
+        Some(text) => writeln!(out, "{:<40} {text}", name.trim_end_matches("_ms")),
+        None => print_value(name, value, out),
+    }
 }
 
 /// A window of the budget in its unit: its name, and how it stands.
@@ -112,12 +134,12 @@ mod tests {
         let text = printed(&json!({
             "bank": {"asks": 7}, "id": 1, "name": "Spring sale", "handle": null, "unit": "USD",
             "limit": 10_000_000_000_i64, "free": 7_873_687_500_i64, "purses": 26_312_500, "held": 0,
-            "expired": 0, "settled": 2_100_000_000_i64, "over_settled": 0, "late": 0, "pace": {"open": true},
+            "expired": 0, "settled": 2_100_000_000_i64, "over_settled": 0, "late": 0, "pace": {"open": true, "planned": 5_334_604, "window": {"end_ms": 1_795_755_600_000_u64}},
             "windows": [{"period": "day", "limit": 5_000_000, "used": 1_000_000, "left": 4_000_000, "bucket": true}],
         }));
         let expected = "\
 budget 1 Spring sale, in USD
-  limit         10000.00    what it may spend in its life
+  limit         10000.00    what it may spend in its life: all below, but for expired
   free           7873.6875  left to grant, in the bank
   purses           26.3125  left to grant, at the workers
 ";
@@ -128,7 +150,9 @@ budget 1 Spring sale, in USD
             .collect();
         let day = "windows.day limit 5.00 USD, used 1.00, left 4.00, refills all the time";
         let hint = "The node's counters: weir stat. All of both: --json.";
-        assert_eq!(rest, [day, "pace.open true", "", hint], "no counter of the node");
+        let (planned, end) = ("pace.planned 5.334604 USD", "pace.window.end 2026-11-27T05:00:00Z");
+        let wanted = [day, "pace.open true", planned, end, "", hint];
+        assert_eq!(rest, wanted, "no counter of the node");
         let shown: Vec<Vec<&str>> =
             text.lines().take(4).map(|line| line.split_whitespace().collect()).collect();
         let wanted: Vec<Vec<&str>> =

@@ -87,7 +87,13 @@ pub fn main(
                 new.out.iter().for_each(|token| _ = std::fs::remove_file(token));
                 return Err(error.to_string());
             }
-            say(aside, &format!("{}: {name} may enter once the node has read it", path.display()))?;
+            say(
+                aside,
+                &format!(
+                    "{}: {name} may enter once the node has read it: weir reload makes it do so at once",
+                    path.display()
+                ),
+            )?;
         }
         None => say(out, &principal.to_string())?,
     }

@@ -27,7 +27,7 @@ pub struct VaultArgs {
 enum VaultCommand {
     /// Say whether the keys of a running node are sealed, and how one key stands.
     #[command(
-        after_help = "Example: weir vault status --key orders\n\nThe exit code is 0 where the keys are unsealed, and 2 where they are sealed."
+        after_help = "Example: weir vault status orders\n\nThe exit code is 0 where the keys are unsealed, and 2 where they are sealed."
     )]
     Status(VaultStatusArgs),
     /// Unseal the keys of a running node, with the key or the passphrase on standard input.
@@ -71,9 +71,12 @@ struct KeysDoorArgs {
 struct VaultStatusArgs {
     #[command(flatten)]
     door: KeysDoorArgs,
-    /// Show this key, too.
-    #[arg(long, value_name = "KEY")]
+    /// The name of a key that is shown, too.
+    #[arg(value_name = "KEY")]
     key: Option<String>,
+    /// The same.
+    #[arg(long = "key", value_name = "KEY", hide = true, conflicts_with = "key")]
+    key_flag: Option<String>,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -306,7 +309,7 @@ fn status(args: &VaultStatusArgs, out: &mut dyn Write) -> Result<Found, VaultErr
     let client = args.door.client()?;
     let status = args.door.seal_status(&client)?;
     let sealed = status["sealed"].as_bool().ok_or(VaultError::Form("sealed"))?;
-    let key = match &args.key {
+    let key = match args.key.as_ref().or(args.key_flag.as_ref()) {
         Some(name) if !sealed => Some(read_key(&client, name)?),
         _ => None,
     };

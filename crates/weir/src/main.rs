@@ -10,9 +10,9 @@ use std::time::Duration;
 use admin_client::Options;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use door_transport::Transport;
-use weir_config::campaign_index;
 use weir_config::config::{self, Config, ConfigError};
 use weir_config::doors::{ADMIN, DOORS};
+use weir_config::{budgets, campaign_index};
 use weir_node::certificates::Certificates;
 use weir_node::known::{Permits, Rollback};
 use weir_survey::Node;
@@ -528,9 +528,8 @@ fn check(args: &CheckArgs, out: &mut Out) -> Result<ExitCode, String> {
     // The default file may be missing; one that was named may not.
     let is_there = file.exists() || args.files.budgets.is_some();
     let read = match is_there {
-        true => campaign_index::read(file, &campaign_index::ExchangeTerms::of(&config), now())
-            .map(|(budgets, campaign_index)| (budgets.len(), campaign_index.len())),
-        false => Ok((0, 0)),
+        true => Found::of(file, &config),
+        false => Ok(Found::default()),
     };
     errors.extend(read.as_ref().err().into_iter().flatten().map(ToString::to_string));
     let unread = weir_config::warnings::unread_file(args.files.config.as_deref());
@@ -578,20 +577,45 @@ fn tell_warnings(config: &Config, file: &Path, is_sound: bool, unread: Option<St
     }
 }
 
-/// Which files are sound; `found`: how many budgets the file has, and how many of them bid, if it is there.
-fn sound_files(config: Option<&Path>, file: &Path, found: Option<(usize, usize)>) -> String {
+/// How many of what a budgets file has.
+#[derive(Clone, Copy, Default)]
+struct Found {
+    budgets: usize,
+    /// Budgets that bid.
+    campaigns: usize,
+    templates: usize,
+}
+
+impl Found {
+    fn of(file: &Path, config: &Config) -> Result<Found, Vec<budgets::LineError>> {
+        let read = budgets::file_of(file, &budgets::bytes(file)?)?;
+        let lines: Vec<_> = read.lines.iter().map(|line| &line.budget).collect();
+        let terms = campaign_index::ExchangeTerms::of(config);
+        let campaigns = campaign_index::of_file(file, &terms, &lines, now())?.len();
+        Ok(Found { budgets: lines.len(), campaigns, templates: read.templates.iter().count() })
+    }
+}
+
+/// Which files are sound; `found`: what the file has, if it is there.
+fn sound_files(config: Option<&Path>, file: &Path, found: Option<Found>) -> String {
     let config = config.map_or("the configuration".into(), |path| path.display().to_string());
     let file = file.display();
-    let Some((budgets, campaigns)) = found else {
+    let Some(Found { budgets, campaigns, templates }) = found else {
         return format!("{config} is sound; there is no budgets file {file}.");
     };
     let budget = if budgets == 1 { "budget" } else { "budgets" };
     let campaigns = match campaigns {
+        0 if budgets == 0 => "no campaign".into(),
         0 => "none of them a campaign".into(),
         1 => "1 of them a campaign".into(),
         _ => format!("{campaigns} of them campaigns"),
     };
-    format!("{config} and {file} are sound: {budgets} {budget}, {campaigns}.")
+    let made = match templates {
+        0 => String::new(),
+        1 => ", and 1 template that budgets are made from".into(),
+        _ => format!(", and {templates} templates that budgets are made from"),
+    };
+    format!("{config} and {file} are sound: {budgets} {budget}, {campaigns}{made}.")
 }
 
 /// What the files were compared with.

@@ -553,16 +553,16 @@ impl Bank {
                     false => window.ready_ms(used, self.now_ms, amount),
                 };
                 let until_ms = until_ms.unwrap_or(u64::MAX);
-                window_no = window_no.max(Some((until_ms, window.is_day(), left)));
+                window_no = window_no.max(Some((until_ms, window.is_day(), left, window.period)));
             }
         }
         let from = |left: Amount| plus(left.max(Amount::ZERO), Amount::new(1));
         match (life, window_no) {
-            (Some(left), _) => No { why: Verdict::Exhausted, from: from(left), until_ms: 0 },
-            (None, Some((until_ms, is_day, left))) => {
+            (Some(left), _) => No { from: from(left), ..No::to_all(Verdict::Exhausted) },
+            (None, Some((until_ms, is_day, left, period))) => {
                 let why = if is_day { Verdict::DayExhausted } else { Verdict::WindowExhausted };
                 let until_ms = if until_ms == u64::MAX { 0 } else { until_ms };
-                No { why, from: from(left), until_ms }
+                No { why, from: from(left), until_ms, period: Some(period) }
             }
             (None, None) => No::LATER,
         }

@@ -67,7 +67,7 @@ impl Slow {
 
     /// The bank has nothing for the ask of this purse, and has answered all that was said.
     fn deny(&mut self, slot: u32, echo: u64) {
-        let no = No { why: Verdict::Exhausted, from: MUCH.1, until_ms: 0 };
+        let no = No { from: MUCH.1, ..No::to_all(Verdict::Exhausted) };
         self.say(Down::Ledger(ToWorker::Deny { slot, no }));
         self.say(Down::Ledger(ToWorker::Echo { reply: echo }));
     }

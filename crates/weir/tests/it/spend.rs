@@ -164,13 +164,15 @@ fn who_asks_for_too_much_is_told_what_is_left() {
         line(1, "1", ""),
         line(2, "1", ",\"daily\":\"0.10\""),
         line(3, "7", ",\"unit\":\"count\""),
+        line(4, "9", ",\"windows\":{\"month\":\"0.10\"}"),
     ];
     let node = patient(&lines.concat()).start();
     let mut caller = Caller::to(&node);
     for (budget, first, next, verdict, left) in [
         (1, "0.30", "0.71", "exhausted", "0.70 USD is left: the limit"),
-        (2, "0.08", "0.03", "day_exhausted", "0.02 USD is left: the daily limit"),
+        (2, "0.08", "0.03", "day_exhausted", "0.02 USD is left of the day's limit"),
         (3, "7", "1", "exhausted", "0 count is left: the limit"),
+        (4, "0.08", "0.03", "window_exhausted", "0.02 USD is left of the month's limit"),
     ] {
         let ask = |amount: &str| json!({"budget": budget, "amount": amount});
         assert_eq!(caller.call("spend", &ask(first)).0, 200, "{budget}");
@@ -182,6 +184,8 @@ fn who_asks_for_too_much_is_told_what_is_left() {
             (problem["verdict"] == verdict).then_some(detail)
         });
         assert!(told.starts_with(left), "{told}");
+        // When there is more is told as an instant, too.
+        assert_eq!(left.contains("'s limit"), told.contains("00:00Z on there is more"), "{told}");
     }
 }
 

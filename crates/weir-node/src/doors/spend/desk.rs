@@ -521,13 +521,15 @@ impl Desk {
 fn too_much(till: &Till, owner: Owner, why: Verdict) -> Outcome {
     let is_window = matches!(why, Verdict::DayExhausted | Verdict::WindowExhausted);
     let is_limit = is_window || why == Verdict::Exhausted;
-    let refused = match till.retry_at_ms(owner.slot).filter(|_| is_window) {
+    let retry_at_ms = till.retry_at_ms(owner.slot).filter(|_| is_window);
+    let refused = match retry_at_ms {
         Some(at_ms) => Outcome::refused_for(why, at_ms.saturating_sub(till.at.now_ms)),
         None => Outcome::refused(why),
     };
-    match till.left_over(owner.slot).filter(|_| is_limit) {
-        Some(left) => refused.with_left(left, owner.unit),
-        None => refused,
+    let Some(left) = till.left_over(owner.slot).filter(|_| is_limit) else { return refused };
+    match retry_at_ms.zip(till.period_used_up(owner.slot)) {
+        Some((at_ms, period)) => refused.with_left_of(left, owner.unit, period.name(), at_ms),
+        None => refused.with_left(left, owner.unit),
     }
 }
 
