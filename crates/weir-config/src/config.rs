@@ -247,7 +247,7 @@ config! {
         body_bytes_max: usize = 2_097_152, [1 << 10..=1 << 24], " Maximum bytes of a request's body, as sent and when unpacked.";
         gzip_bytes_min: usize = 1_024, " Answers of at least this size are compressed where the client accepts it.";
         calls_waiting_max: usize = 16_384, [1..=1 << 20], " Maximum calls per worker that wait for the bank; further ones are answered 429.";
-        keys_max: usize = 4_000_000, [1..=16_000_000], " Maximum answers kept for an `Idempotency-Key`, about 65 bytes of memory each, 105 of a reservation's. With `keys_keep_s` it bounds the rate of new keys: 1,100 a second. Beyond it a reserve or a spend with a new key is answered 429, and other calls are done without a kept answer.";
+        keys_max: usize = 4_000_000, [1..=16_000_000], " Maximum answers kept for an `Idempotency-Key`, about 60 bytes of memory each, 99 of a reservation's. With `keys_keep_s` it bounds the rate of new keys: 1,100 a second. Beyond it a reserve or a spend with a new key is answered 429, and other calls are done without a kept answer.";
         keys_keep_s: u64 = 3_600, [60..=86_400], " How long each is kept, seconds.";
     }
     fix ("The FIX door: sessions of clients over TCP, each an entry `[[fix.session]]`. It is off as long as there is none.") {
