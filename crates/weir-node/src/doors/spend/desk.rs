@@ -470,10 +470,11 @@ impl Desk {
         if !may_wait || till.is_at_hand(owner.slot, amount) {
             return false;
         }
-        if self.returns.came_after(job.asked, now_ms) {
+        if self.returns.came_after(job.asked, owner.slot, now_ms) {
             till.doubt(owner.slot);
         }
         if !till.call(owner.slot, [amount]) {
+            job.asked.into_iter().for_each(|asked| self.returns.note_no(owner.slot, asked));
             return false;
         }
         job.asked = Some(self.returns.count());

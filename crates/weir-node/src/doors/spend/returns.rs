@@ -1,8 +1,13 @@
 //! Whether this worker's calls gave money back lately: what the bank said before it heard of that is no last word. Whose money it is does not
 //! matter: what comes back to one budget may be there for another below the same parent.
 
+use std::collections::HashSet;
+
 /// A call that has not asked yet trusts the bank's word when this time has passed since money came back, ms: the word is newer then.
 const HEARD_MS: u64 = 50;
+
+/// Slots of which it is remembered that the bank's word is newer than what came back; calls for others ask once more each.
+const NEWER_MAX: usize = 4_096;
 
 /// What came back.
 #[derive(Debug, Default)]
@@ -11,12 +16,23 @@ pub(super) struct Returns {
     count: u64,
     /// When the bank was last told of some, by the steady clock.
     at_ms: u64,
+    /// Slots whose money the bank was asked for since, and had no more.
+    newer: HashSet<u32>,
 }
 
 impl Returns {
     /// The bank is told of money that comes back.
     pub(super) fn note(&mut self, now_ms: u64) {
         (self.count, self.at_ms) = (self.count + 1, now_ms);
+        self.newer.clear();
+    }
+
+    /// The bank had no more for a slot when it was asked: `asked` is [`Returns::count`] then. Calls that come until money is given back
+    /// trust its word.
+    pub(super) fn note_no(&mut self, slot: u32, asked: u64) {
+        if asked == self.count && self.newer.len() < NEWER_MAX {
+            self.newer.insert(slot);
+        }
     }
 
     /// How often money came back before a question that is sent to the bank now.
@@ -24,12 +40,12 @@ impl Returns {
         self.count
     }
 
-    /// Did money come back after the bank was asked? `asked` is [`Returns::count`] then; `None`: it was not asked for this call, and what it
+    /// Did money come back after the bank was asked for a slot's? `asked` is [`Returns::count`] then; `None`: it was not asked for this call, and what it
     /// said to others may be older.
-    pub(super) fn came_after(&self, asked: Option<u64>, now_ms: u64) -> bool {
+    pub(super) fn came_after(&self, asked: Option<u64>, slot: u32, now_ms: u64) -> bool {
         match asked {
             Some(asked) => self.count > asked,
-            None => self.count > 0 && now_ms < self.at_ms + HEARD_MS,
+            None => self.count > 0 && now_ms < self.at_ms + HEARD_MS && !self.newer.contains(&slot),
         }
     }
 }
@@ -41,11 +57,23 @@ mod tests {
     #[test]
     fn what_came_back_makes_earlier_words_old() {
         let mut returns = Returns::default();
-        assert!(!returns.came_after(None, 0) && !returns.came_after(Some(0), 0));
+        assert!(!returns.came_after(None, 7, 0) && !returns.came_after(Some(0), 7, 0));
         let before = returns.count();
         returns.note(1_000);
-        assert!(returns.came_after(Some(before), 9_000), "however long ago");
-        assert!(!returns.came_after(Some(returns.count()), 1_000), "asked since");
-        assert!(returns.came_after(None, 1_049) && !returns.came_after(None, 1_050));
+        assert!(returns.came_after(Some(before), 7, 9_000), "however long ago");
+        assert!(!returns.came_after(Some(returns.count()), 7, 1_000), "asked since");
+        assert!(returns.came_after(None, 7, 1_049) && !returns.came_after(None, 7, 1_050));
+    }
+
+    #[test]
+    fn one_question_after_money_came_back_is_enough_for_all() {
+        let mut returns = Returns::default();
+        returns.note(1_000);
+        let asked = returns.count();
+        returns.note_no(7, asked);
+        assert!(!returns.came_after(None, 7, 1_001) && returns.came_after(None, 8, 1_001));
+        returns.note(1_002);
+        returns.note_no(7, asked);
+        assert!(returns.came_after(None, 7, 1_003), "asked before the second came back");
     }
 }
