@@ -26,6 +26,8 @@ const WAIT: Duration = Duration::from_secs(10);
 const ANSWER_BYTES_MAX: u64 = 64 << 10;
 /// Bytes of an encrypted key, and of a token.
 const TEXT_BYTES_MAX: u64 = 4 << 10;
+/// Characters of the other's words that the log shows.
+const SAID_MAX: usize = 200;
 
 /// Another Transit, as the configuration says.
 #[derive(Clone, Debug)]
@@ -218,7 +220,8 @@ impl Transit {
                 format!("the token of {token} is not known there; put a good one in")
             }
             FetchError::Forbidden { text, .. } => format!(
-                "the token of {token} may not call {path}, or is not known there ({text}): it wants update on encrypt/{key} and decrypt/{key} (at a node, the role keys and the scopes transit/encrypt/{key},transit/decrypt/{key})"
+                "the token of {token} may not call {path}, or is not known there ({}): it wants update on encrypt/{key} and decrypt/{key} (at a node, the role keys and the scopes transit/encrypt/{key},transit/decrypt/{key})",
+                said(&text)
             ),
             FetchError::UnknownCa { .. } | FetchError::OtherCa { .. } => {
                 "its certificate is signed by nobody who is trusted here: set vault.transit_tls_ca_cert to the CA's certificate".to_owned()
@@ -229,18 +232,18 @@ impl Transit {
             FetchError::SpeaksNoTls { .. } => {
                 "it does not speak TLS: vault.transit_address says https".to_owned()
             }
-            FetchError::Unreachable { text, .. } => format!("no connection ({text}); is it running?"),
+            FetchError::Unreachable { text, .. } => format!("no connection ({}); is it running?", said(&text)),
             FetchError::Slow { wait, .. } => {
                 format!("no whole answer to {path} within {} ms", wait.as_millis())
             }
             FetchError::Broken { text, .. } => {
-                format!("the connection ended before the answer to {path} did ({text})")
+                format!("the connection ended before the answer to {path} did ({})", said(&text))
             }
             FetchError::NotAdmin { .. } | FetchError::Unknown { .. } => format!(
                 "it has no {path}: is vault.transit_mount_path right, and is there a key {key}?"
             ),
             FetchError::Refused { status, text, .. } => {
-                format!("it answers {path} with {status}: {text}{}", advice(status, &text))
+                format!("it answers {path} with {status}: {}{}", said(&text), advice(status, &text))
             }
             FetchError::OtherForm { .. } | FetchError::NotHttp { .. } | FetchError::TooLong { .. } => {
                 format!("the answer to {path} is none of a Transit; is this the address of a keys door, OpenBao or Vault?")
@@ -248,9 +251,23 @@ impl Transit {
             FetchError::Redirect { to, .. } => {
                 format!("it answers with a redirect to {to:?}, which is not followed: set vault.transit_address to that one if it is meant")
             }
-            error => error.to_string(),
+            error => escaped(&error.to_string()).collect(),
         })
     }
+}
+
+/// The beginning of what the other says, for a line of the log.
+fn said(text: &str) -> String {
+    escaped(text).take(SAID_MAX).collect()
+}
+
+/// A stranger's text; what would not be seen in it, or would disturb a terminal or the lines of a log, is escaped.
+fn escaped(text: &str) -> impl Iterator<Item = char> {
+    text.chars().flat_map(|c| {
+        let quote = matches!(c, '"' | '\'').then_some(c);
+        let rest = quote.is_none().then(|| c.escape_debug());
+        quote.into_iter().chain(rest.into_iter().flatten())
+    })
 }
 
 /// What to do about a refusal that has other words for it than an operator needs.
@@ -286,7 +303,9 @@ fn token_text(path: &Path) -> Result<Option<Zeroizing<String>>, String> {
 /// Whether a text is what Transit calls a ciphertext.
 fn is_sealed_text(text: &str) -> bool {
     let rest = text.strip_prefix("vault:v").and_then(|rest| rest.split_once(':'));
-    rest.is_some_and(|(version, sealed)| {
+    // A longer one could be written, and not read at the next start.
+    let fits = (text.len() as u64) < TEXT_BYTES_MAX;
+    fits && rest.is_some_and(|(version, sealed)| {
         version.parse::<u32>().is_ok()
             && !sealed.is_empty()
             && sealed.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte))
@@ -408,13 +427,33 @@ mod tests {
         }
     }
 
+    /// Whoever reads the log has a line of the node's own, however long and strange the words of the other are.
+    #[test]
+    fn the_words_of_the_other_are_short_and_move_nothing() {
+        let words = format!("{}\r\n\u{1b}[2J\u{202e}\u{2028}\u{61c}\u{85}", "ü".repeat(5_000));
+        let strange = format!("\u{1b}[2J\r\n\u{202e}\u{2028}\u{61c}\u{85}{words}");
+        for (status, words) in
+            [400, 403, 404, 500, 503].iter().zip([&words, &strange].iter().cycle())
+        {
+            let why = told(&http(*status, &json!({"errors": [words]}).to_string()));
+            assert!(why.chars().count() < 600, "{status}: {} characters", why.chars().count());
+            let plain = |c: char| c == 'ü' || c == '…' || c == ' ' || c.is_ascii_graphic();
+            assert!(why.chars().all(plain), "{status}: {why:?}");
+        }
+        let why = told(&http(503, &json!({"errors": ["a\u{2028}b"]}).to_string()));
+        assert!(why.contains("503: a\\u{2028}b; unseal it"), "{why}");
+    }
+
     #[test]
     fn a_first_key_that_does_not_come_back_is_not_taken() {
         let sealed = http(200, r#"{"data":{"ciphertext":"vault:v1:AAAA"}}"#);
+        let long = format!("vault:v1:{}", "A".repeat(5_000));
+        let long = http(200, &json!({"data": {"ciphertext": long}}).to_string());
         for (answers, expected) in [
             (vec![sealed.clone(), plain(&[7; 32])], "not the key that it had encrypted"),
             (vec![sealed.clone(), http(403, "{}")], "decrypt/kek"),
             (vec![http(200, r#"{"data":{"ciphertext":"v1:a b"}}"#)], "expected data.ciphertext"),
+            (vec![long, plain(&[7; 32])], "expected data.ciphertext"),
         ] {
             let (transit, _folder) = transit(&answers);
             match transit.bring().map(|_| ()) {
