@@ -23,14 +23,14 @@ fn vault(setup: &Setup, words: &str, input: &str) -> Output {
 }
 
 /// What a command prints that does what it is asked for.
-fn done(setup: &Setup, words: &str, input: &str) -> String {
+pub(crate) fn done(setup: &Setup, words: &str, input: &str) -> String {
     let output = vault(setup, words, input);
     assert!(output.status.success(), "{words}: {}", stderr(&output));
     stdout(&output)
 }
 
 /// What one says that does not; the secret on its standard input is never among it.
-fn refused(setup: &Setup, words: &str, input: &str) -> String {
+pub(crate) fn refused(setup: &Setup, words: &str, input: &str) -> String {
     let output = vault(setup, words, input);
     assert_eq!(output.status.code(), Some(1), "{words}: {}", stdout(&output));
     let error = stderr(&output);
@@ -39,7 +39,7 @@ fn refused(setup: &Setup, words: &str, input: &str) -> String {
     error
 }
 
-fn keys_of(data: &Path) -> Option<Vec<u8>> {
+pub(crate) fn keys_of(data: &Path) -> Option<Vec<u8>> {
     std::fs::read(data.join("vault/keys")).ok()
 }
 

@@ -40,17 +40,15 @@ use weir_config::config::Config;
 use weir_config::doors::{hosts, keys_limits};
 use weir_till::{Pending, Till};
 
-use self::again::Again;
 use self::audit::{AuditDesk, AuditState, Auditor, Keep, Told};
 use self::desk::KeysDesk;
 use self::keeper::{Asker, Job, Keeper, KeeperDesk, OwnedRequest};
 use self::late::{Arrivals, Late, LateAnswer, Owed};
 use self::live::{KeysView, LiveKeys};
-use self::open::Place;
+use self::open::{Opened, Place};
 use self::pool::{PoolDesk, Tools};
 use self::rates::{Rates, Used};
 use self::stream::Stream;
-use self::transit::Transit;
 use super::entrance::are_same;
 use super::{Door, DoorId, DoorOutbox, Heard};
 use crate::counters::WorkerCounters;
@@ -152,7 +150,7 @@ pub(crate) fn open(
     let (rest, tokens) = (&cores.rest, tokens.of(KeysDoor::NAME));
     let (keys, data) = (&config.keys, &config.node.data_dir);
     let place = Place::of(config);
-    let store = open::store(config, &place).map_err(StartError::Keys)?;
+    let Opened { store, again } = open::store(config, &place).map_err(StartError::Keys)?;
     let tokens = open::tokens(data, tokens).map_err(StartError::Keys)?;
     let cluster_id = open::cluster_id(data).map_err(StartError::Keys)?;
     let http = keys_limits(config);
@@ -175,7 +173,6 @@ pub(crate) fn open(
     let live =
         LiveKeys::new(store.as_ref().map_or_else(|| Keys::new(0), |store| store.keys().clone()));
     let failed = Arc::clone(&health.changes_failed);
-    let again = Transit::of_config(config).filter(|_| store.is_none()).map(Again::new);
     let keeper = Keeper {
         store,
         sealed: Keys::new(0),

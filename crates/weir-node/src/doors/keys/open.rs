@@ -15,6 +15,7 @@ use weir_config::config::Config;
 use weir_config::private;
 use zeroize::Zeroizing;
 
+use super::again::Again;
 use super::transit::{Brought, NotBrought, Transit};
 
 /// What is said where the first key has to be meant as such.
@@ -32,22 +33,39 @@ const OWN_FILE_BYTES_MAX: u64 = 1 << 10;
 pub(super) struct Place {
     folder: PathBuf,
     options: Options,
+    /// Who keeps the key of these keys, where another Transit does.
+    transit: Option<Transit>,
 }
 
-/// Opens the keys and unseals them; `None` where no key that unseals is to be had: the door is sealed.
+/// What a start finds.
+#[derive(Default)]
+pub(super) struct Opened {
+    /// The unsealed keys; `None` where no key that unseals is to be had: the door is sealed.
+    pub(super) store: Option<KeyStore<KeyFile>>,
+    /// Who is asked for that key beside the node.
+    pub(super) again: Option<Again>,
+}
+
+impl Opened {
+    fn unsealed(store: KeyStore<KeyFile>) -> Opened {
+        Opened { store: Some(store), again: None }
+    }
+}
+
+/// Opens the keys and unseals them, where the key that unseals is to be had.
 ///
 /// # Errors
 /// What is wrong with which file, and what to do; nothing was written where it is the wrong key.
-pub(super) fn store(config: &Config, place: &Place) -> Result<Option<KeyStore<KeyFile>>, String> {
+pub(super) fn store(config: &Config, place: &Place) -> Result<Opened, String> {
     place.check_kept(true)?;
     let vault = &config.vault;
     let source = KekSource::of_config(&vault.key_file, &vault.key_env, &vault.key_program);
     let source = source.map_err(|error| error.to_string())?;
-    if let Some(transit) = Transit::of_config(config) {
+    if let Some(transit) = &place.transit {
         if let Some(source) = source {
             return Err(format!("{source} and {transit}: both are set, expected one at most"));
         }
-        return by_transit(&transit, place);
+        return by_transit(transit, place);
     }
     let Some(source) = source else {
         if place.folder.join("keys").exists() {
@@ -56,13 +74,13 @@ pub(super) fn store(config: &Config, place: &Place) -> Result<Option<KeyStore<Ke
                 place.folder.display()
             );
         }
-        return Ok(None);
+        return Ok(Opened::default());
     };
     let Some(kek) = source.read().map_err(|error| error.to_string())? else {
         tracing::warn!(
             "{source}: there is no key now, so that the keys stay sealed; restart the node when it is there, or use weir vault unseal"
         );
-        return Ok(None);
+        return Ok(Opened::default());
     };
     // From here on there are secrets in memory.
     vault::protect_process().map_err(|error| {
@@ -74,26 +92,27 @@ pub(super) fn store(config: &Config, place: &Place) -> Result<Option<KeyStore<Ke
     let told = |error| format!("{source}: {error} ({})", place.folder.display());
     store.unseal(kek).map_err(told)?;
     place.note_begun()?;
-    Ok(Some(store))
+    Ok(Opened::unsealed(store))
 }
 
-/// Opens the keys and unseals them with what another Transit keeps; `None` where it does not bring the key now.
-fn by_transit(transit: &Transit, place: &Place) -> Result<Option<KeyStore<KeyFile>>, String> {
+/// Opens the keys and unseals them with what another Transit keeps. Where it does not bring the key soon, it is asked beside the node.
+fn by_transit(transit: &Transit, place: &Place) -> Result<Opened, String> {
     place.check_begun_by(transit)?;
-    match transit.bring() {
-        Ok(brought) => place.unseal_by(transit, brought).map(Some),
-        Err(NotBrought::Wrong(why)) => Err(format!("{transit}: {why}")),
-        Err(NotBrought::Now(why)) => {
-            tracing::warn!("{transit}: {why}; the keys stay sealed, and it is asked again");
-            Ok(None)
-        }
+    let mut again = Again::new(transit.clone());
+    match again.start() {
+        Some(Ok(brought)) => return place.unseal_by(transit, brought).map(Opened::unsealed),
+        Some(Err(NotBrought::Wrong(why))) => return Err(format!("{transit}: {why}")),
+        Some(Err(NotBrought::Now(why))) => again.failed(&why),
+        None => {}
     }
+    Ok(Opened { store: None, again: Some(again) })
 }
 
 impl Place {
     pub(super) fn of(config: &Config) -> Place {
         let options = Options { keys_max: config.keys.keys_max, ..Options::default() };
-        Place { folder: config.node.data_dir.join("vault"), options }
+        let folder = config.node.data_dir.join("vault");
+        Place { folder, options, transit: Transit::of_config(config) }
     }
 
     /// Opens the keys, sealed. Keys that were there before have to be there.
@@ -176,20 +195,32 @@ impl Place {
         write_whole(&path, &line).map_err(|error| format!("{}: {error}", path.display()))
     }
 
+    /// Refuses a caller's key that would become the first one of this folder without being meant as such, or beside another Transit, which
+    /// would never have seen it: the next start would be refused.
+    fn check_first(&self, with: &Unsealing) -> Result<(), NotUnsealed> {
+        match &self.transit {
+            Some(transit) => Err(NotUnsealed::Refused(format!(
+                "{transit}: the first key of this data folder comes from there, and none by hand becomes it. The node asks it by itself, and the log says what is in the way (after weir vault seal it asks from the next start on); to unseal by hand instead, take vault.transit_address out of the configuration and restart"
+            ))),
+            None if !with.first => Err(NotUnsealed::Refused(NONE_YET.into())),
+            None => Ok(()),
+        }
+    }
+
     /// Opens the keys and unseals them with what a caller sent.
     ///
     /// # Errors
     /// [`NotUnsealed`]: nothing was written where it is the wrong key.
     pub(super) fn unseal(&self, with: Unsealing) -> Result<KeyStore<KeyFile>, NotUnsealed> {
         self.check_kept(true).map_err(NotUnsealed::Refused)?;
-        if !with.first && !self.folder.join("keys").exists() {
-            return Err(NotUnsealed::Refused(NONE_YET.into()));
+        if !self.folder.join("keys").exists() {
+            self.check_first(&with)?;
         }
         vault::protect_process().map_err(unavailable)?;
         let mut store = self.open().map_err(unavailable)?;
         let is_first = !store.keys().is_begun();
-        if is_first && !with.first {
-            return Err(NotUnsealed::Refused(NONE_YET.into()));
+        if is_first {
+            self.check_first(&with)?;
         }
         let kek = match &with.key {
             UnsealKey::Secret(secret) => KeyEncryptionKey::new(secret),
@@ -322,6 +353,10 @@ mod tests {
         path
     }
 
+    fn place(folder: PathBuf) -> Place {
+        Place { folder, options: Options::default(), transit: None }
+    }
+
     fn kek(path: PathBuf) -> Result<Option<KeyEncryptionKey>, String> {
         KekSource::File(path).read().map_err(|error| error.to_string())
     }
@@ -371,7 +406,7 @@ mod tests {
             file(folder.path(), "5a".repeat(32).as_bytes(), 0o600).display().to_string();
         private::make_folder(&config.node.data_dir).unwrap();
         let store = |config: &Config| super::store(config, &Place::of(config));
-        assert!(!store(&config).unwrap().unwrap().keys().is_sealed());
+        assert!(!store(&config).unwrap().store.unwrap().keys().is_sealed());
         let keys = config.node.data_dir.join("vault/keys");
         let before = std::fs::read(&keys).unwrap();
         file(folder.path(), "5b".repeat(32).as_bytes(), 0o600);
@@ -382,7 +417,7 @@ mod tests {
         );
         assert_eq!(std::fs::read(&keys).unwrap(), before);
         std::fs::remove_file(&config.vault.key_file).unwrap();
-        assert!(store(&config).unwrap().is_none(), "without the file the keys stay sealed");
+        assert!(store(&config).unwrap().store.is_none(), "without the file the keys stay sealed");
         config.vault.key_env = "KEK".into();
         let error = store(&config).map(|_| ()).unwrap_err();
         assert!(error.contains("2 of them are set, expected one at most"), "{error}");
@@ -392,7 +427,7 @@ mod tests {
     #[test]
     fn keys_that_vanished_or_were_emptied_are_not_begun_anew() {
         let folder = tempfile::tempdir().unwrap();
-        let place = Place { folder: folder.path().join("vault"), options: Options::default() };
+        let place = place(folder.path().join("vault"));
         let unseal = || {
             let key = UnsealKey::Secret(vault::SecretKey::from_bytes(&[1; 32]));
             place.unseal(Unsealing { key, first: true })
@@ -438,8 +473,7 @@ mod tests {
         let secret = |byte| UnsealKey::Secret(vault::SecretKey::from_bytes(&[byte; 32]));
         let words = || UnsealKey::Passphrase(Zeroizing::new("correct horse battery".into()));
         let folder = tempfile::tempdir().unwrap();
-        let place =
-            |name: &str| Place { folder: folder.path().join(name), options: Options::default() };
+        let place = |name: &str| place(folder.path().join(name));
         let unseal = |name: &str, key, first| place(name).unseal(Unsealing { key, first });
         let refused = |name: &str, key, first| match unseal(name, key, first).map(|_| ()) {
             Err(NotUnsealed::Refused(why)) => why,
@@ -475,6 +509,50 @@ mod tests {
         assert_eq!(std::fs::read(torn.join("passphrase")).unwrap(), salt);
         let other = UnsealKey::Passphrase(Zeroizing::new("correct horse batterie".into()));
         assert!(refused("words", other, true).contains("nothing was written"));
+    }
+
+    /// A key by hand is none that another Transit keeps, so that it begins no keys beside one: not in a folder that is torn, either.
+    #[test]
+    fn beside_another_transit_no_key_by_hand_becomes_the_first_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut config = Config::default();
+        config.node.data_dir = folder.path().into();
+        config.vault.transit_address = "http://127.0.0.1:1".into();
+        let place = Place::of(&config);
+        let secret = |byte| UnsealKey::Secret(vault::SecretKey::from_bytes(&[byte; 32]));
+        let words = || UnsealKey::Passphrase(Zeroizing::new("correct horse battery".into()));
+        let unseal = |key, first| match place.unseal(Unsealing { key, first }).map(|_| ()) {
+            Err(NotUnsealed::Refused(why)) => Err(why),
+            other => {
+                other.unwrap();
+                Ok(())
+            }
+        };
+        let refused = || {
+            for first in [false, true] {
+                for key in [secret(1), words()] {
+                    let why = unseal(key, first).unwrap_err();
+                    assert!(why.starts_with("vault.transit_address http://127.0.0.1:1"), "{why}");
+                    assert!(!why.contains("--first"), "{why}");
+                }
+            }
+            assert!(!folder.path().join("vault/passphrase").exists());
+            assert!(!folder.path().join("vault-begun").exists());
+        };
+        refused();
+        assert!(!place.folder.exists(), "nothing was written");
+        drop(place.open().unwrap());
+        refused();
+        // A kill after the other's key was written, and before it wrapped anything.
+        std::fs::write(place.folder.join("kek-of-transit"), "vault:v1:AAAA\n").unwrap();
+        refused();
+        // Keys that there are take their own key from anybody's hand: nothing is begun with it.
+        drop(
+            Place { transit: None, ..place.clone() }
+                .unseal(Unsealing { key: secret(1), first: true }),
+        );
+        unseal(secret(1), false).unwrap();
+        assert!(unseal(secret(2), false).unwrap_err().contains("nothing was written"));
     }
 
     #[test]
