@@ -485,7 +485,9 @@ fn say(line: &str) {
 }
 
 fn log_to_stderr(level: &str) {
-    let filter = tracing_subscriber::EnvFilter::new(level);
+    // Each step of a store's opening is for whoever looks for faults in it.
+    let stores = if level == "info" { ",fjall=warn,lsm_tree=warn" } else { "" };
+    let filter = tracing_subscriber::EnvFilter::new(format!("{level}{stores}"));
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(io::stderr)

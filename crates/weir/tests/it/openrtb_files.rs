@@ -231,8 +231,8 @@ fn one_request_is_explained_without_a_node() {
     for (request, campaigns, expected) in [
         (&missing, &file, "none: "),
         (&cut, &file, "expected one bid request"),
-        (&body, &missing, "none:1: "),
-        (&body, &cut, "cut.json:1: "),
+        (&body, &missing, "none: cannot be read"),
+        (&body, &cut, "cut.json: a budgets file is called"),
         (&body, &foreign, "foreign.jsonl:1: campaign 1 is in EUR"),
     ] {
         let told = run(&["why", "--request", request, "--budgets", campaigns]);
