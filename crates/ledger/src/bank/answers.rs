@@ -315,12 +315,20 @@ impl Answers {
             entry.remove();
         }
         self.len -= 1;
+        // It may have stood in the chunk behind one whose answers are all forgotten.
+        while self.first.chunk < next.chunk {
+            self.first_chunk_goes();
+        }
         self.first = next;
         // What the oldest chunk has left is nothing: it goes.
         while self.chunks.len() > 1 && self.read(self.first).is_none() {
-            self.chunks.pop_front();
-            self.first = AnswerPlace { chunk: self.first.chunk + 1, offset: 0 };
+            self.first_chunk_goes();
         }
+    }
+
+    fn first_chunk_goes(&mut self) {
+        self.chunks.pop_front();
+        self.first = AnswerPlace { chunk: self.first.chunk + 1, offset: 0 };
     }
 
     /// Are the index and the counts what the answers say?
@@ -455,6 +463,25 @@ mod tests {
             }
         }
         assert!((95..=100).contains(&most), "{most} bytes per key");
+    }
+
+    /// The one answer is over when the next comes, which has no place in the same chunk.
+    #[test]
+    fn a_chunk_whose_answers_are_all_over_goes_before_the_next_is_forgotten() {
+        let mut answers = Answers::default();
+        for number in 0..100_u64 {
+            let new = kept(number.into(), 9);
+            answers.keep(&new, Verdict::Settled, number * (1 << 32), KEPT_MS);
+            answers.audit().unwrap();
+            assert_eq!((answers.len(), answers.chunks.len()), (1, 1 + usize::from(number > 0)));
+        }
+        // By size, not by time: as many as a chunk has place for, all over at once.
+        let mut answers = Answers::default();
+        for number in 0..20_000_u64 {
+            let hour = number / (FORGET_MAX as u64 * 60);
+            answers.keep(&kept(number.into(), 300), Verdict::Settled, hour * 4 * KEPT_MS, KEPT_MS);
+        }
+        answers.audit().unwrap();
     }
 
     #[test]
