@@ -152,7 +152,7 @@ impl Outcome {
         if let Outcome::Refused { detail, .. } = &mut self {
             let (left, at) = (unit.format(left), Instant::from_ms(at_ms));
             let text = format!(
-                "{left} {unit} is left of the {period}'s limit, of the budget or of a parent; from {at} on there is more: ask again then"
+                "{left} {unit} is left of the {period}'s limit, of the budget or of a parent; from {at} on there is more: ask again then, or sooner where holds give money back"
             );
             *detail = Some(text.into());
         }

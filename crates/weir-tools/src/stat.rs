@@ -101,7 +101,7 @@ fn window_line(window: &Value, unit: Unit) -> Option<(String, String)> {
         false => format!("ends {}", Instant::from_ms(window.get("ends_ms")?.as_u64()?)),
     };
     let name = format!("windows.{}", harmless(window.get("period")?.as_str()?));
-    Some((name, format!("limit {limit} {unit}, used {used}, left {left}, {ends}")))
+    Some((name, format!("limit {limit} {unit}, handed out {used}, left {left}, {ends}")))
 }
 
 fn print_value(name: &str, value: &Value, out: &mut dyn Write) -> std::io::Result<()> {
@@ -148,7 +148,7 @@ budget 1 Spring sale, in USD
             .skip(10)
             .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
             .collect();
-        let day = "windows.day limit 5.00 USD, used 1.00, left 4.00, refills all the time";
+        let day = "windows.day limit 5.00 USD, handed out 1.00, left 4.00, refills all the time";
         let hint = "The node's counters: weir stat. All of both: --json.";
         let (planned, end) = ("pace.planned 5.334604 USD", "pace.window.end 2026-11-27T05:00:00Z");
         let wanted = [day, "pace.open true", planned, end, "", hint];

@@ -210,7 +210,7 @@ fn stat_shows_a_budget_by_its_handle_with_its_windows() {
     let row = |name: &str| plain.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
     assert!(row("budget 2 ").ends_with("(llm/a), in USD"), "{plain}");
     let hour = row("windows.hour");
-    assert!(hour.contains("limit 2.00 USD, used ") && hour.contains(", ends 20"), "{hour}");
+    assert!(hour.contains("limit 2.00 USD, handed out ") && hour.contains(", ends 20"), "{hour}");
     assert!(row("windows.day").ends_with("refills all the time"), "{plain}");
     let nobody = output(weir().args(["stat", "--target", &admin, "--budget", "llm/b"]));
     assert!(stderr(&nobody).contains("there is no budget with the handle \"llm/b\""));
