@@ -39,7 +39,7 @@ pub fn print(stat: &Value, out: &mut dyn Write) -> std::io::Result<()> {
 
 /// The eight figures of a budget's books: as they are called, and what each is.
 const BOOKS: [(&str, &str); 8] = [
-    ("limit", "what it may spend in its life: all below, but for expired"),
+    ("limit", "what it may spend in its life: the sum of what follows, without expired"),
     ("free", "left to grant, in the bank"),
     ("purses", "left to grant, at the workers"),
     ("held", "promised, not yet settled"),
@@ -139,7 +139,7 @@ mod tests {
         }));
         let expected = "\
 budget 1 Spring sale, in USD
-  limit         10000.00    what it may spend in its life: all below, but for expired
+  limit         10000.00    what it may spend in its life: the sum of what follows, without expired
   free           7873.6875  left to grant, in the bank
   purses           26.3125  left to grant, at the workers
 ";

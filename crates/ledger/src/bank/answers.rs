@@ -485,6 +485,17 @@ mod tests {
     }
 
     #[test]
+    fn each_verdict_is_kept_beside_the_longest_answer() {
+        let mut answers = Answers::default();
+        let verdicts: Vec<Verdict> = (0..=u8::MAX).filter_map(Verdict::from_raw).collect();
+        for (number, verdict) in (0..).zip(&verdicts) {
+            answers.keep(&kept(number, ANSWER_BYTES_MAX), *verdict, 5, KEPT_MS);
+        }
+        let found: Vec<Verdict> = answers.iter().map(|(_, kept)| kept.verdict).collect();
+        assert_eq!(found, verdicts);
+    }
+
+    #[test]
     fn answers_hours_apart_keep_their_times() {
         let mut answers = Answers::default();
         let times = [5, 6, 1 << 24, (1 << 24) + 5, 1 << 25, 1 << 40];

@@ -177,6 +177,17 @@ fn check_names_the_files_and_what_they_were_compared_with() {
         "the configuration and run.jsonl are sound: 1 budget, 1 of them a campaign. They were not compared with a ledger, because the \
          data folder weir-data has no journal; give --data to do that.\n"
     );
+    // A file of templates is no empty one; of five doubts of a kind three are told, and how many more there are.
+    let templates = "{\"template\":\"llm/{team}\",\"limit\":\"5\"}\n";
+    file("run.jsonl", templates);
+    let found = told(&both[2..]);
+    let are = "sound: 0 budgets, no campaign, and 1 template that budgets are made from.";
+    assert!(found.contains(are), "{found}");
+    let swapped: String = (1..=5).map(|id| line(id, "1", r#","daily":"2""#)).collect();
+    file("run.jsonl", &swapped);
+    let found = told(&both[2..]);
+    assert_eq!(found.matches("are `daily` and `limit` swapped?").count(), 3, "{found}");
+    assert!(found.contains("run.jsonl: 2 more lines of which the same is true"), "{found}");
 }
 
 /// What is sound and hardly meant is told, and is no error.
