@@ -67,17 +67,27 @@ pub struct Choice {
 
 /// Decides on a backend by setting up, and dropping, an io_uring as the worker would.
 ///
+/// A worker decides anew when it begins: what one got the next may be refused, where memory is short.
+///
 /// # Errors
 /// io_uring was asked for by name and the kernel refuses it.
 pub fn choose(options: &Options) -> Result<Choice, Refusal> {
+    let (ring, refused) = open(options)?;
+    let backend = if ring.is_some() { Backend::IoUring } else { Backend::Epoll };
+    Ok(Choice { backend, refused })
+}
+
+/// The ring to use, none for epoll, and why auto fell back to epoll.
+///
+/// # Errors
+/// io_uring was asked for by name and the kernel refuses it.
+pub(crate) fn open(options: &Options) -> Result<(Option<uring::Ring>, Option<Refusal>), Refusal> {
     if options.transport == Transport::Epoll {
-        return Ok(Choice { backend: Backend::Epoll, refused: None });
+        return Ok((None, None));
     }
-    match uring::probe(options) {
-        Ok(()) => Ok(Choice { backend: Backend::IoUring, refused: None }),
-        Err(refusal) if options.transport == Transport::Auto => {
-            Ok(Choice { backend: Backend::Epoll, refused: Some(refusal) })
-        }
+    match uring::open(options) {
+        Ok(ring) => Ok((Some(ring), None)),
+        Err(refusal) if options.transport == Transport::Auto => Ok((None, Some(refusal))),
         Err(refusal) => Err(refusal),
     }
 }

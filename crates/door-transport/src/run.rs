@@ -1,6 +1,6 @@
 //! Running a worker's loop.
 
-use crate::choose::{Backend, LISTENERS_MAX, RunError, choose};
+use crate::choose::{self, Backend, LISTENERS_MAX, RunError};
 use crate::epoll;
 use crate::listen::Listener;
 use crate::options::Options;
@@ -38,14 +38,15 @@ pub fn run<S: Service>(
         return Err(RunError::HandleInUse);
     }
     let _claim = Claim(handle);
-    let choice = choose(options)?;
-    if let Some(refusal) = &choice.refused {
+    let (ring, refused) = choose::open(options)?;
+    if let Some(refusal) = refused {
         tracing::warn!(reason = %refusal, "falling back to epoll");
     }
-    tracing::info!(backend = %choice.backend, doors = listeners.len(), "worker loop starts");
-    match choice.backend {
-        Backend::IoUring => uring::run(listeners, options, &mut service, handle)?,
-        Backend::Epoll => epoll::run(listeners, options, &mut service, handle)?,
+    let backend = if ring.is_some() { Backend::IoUring } else { Backend::Epoll };
+    tracing::info!(%backend, doors = listeners.len(), "worker loop starts");
+    match ring {
+        Some(ring) => uring::run(ring, listeners, options, &mut service, handle)?,
+        None => epoll::run(listeners, options, &mut service, handle)?,
     }
     Ok(service)
 }

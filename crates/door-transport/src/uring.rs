@@ -59,13 +59,20 @@ fn untag(data: u64) -> (Option<Kind>, u32) {
     (kind, data as u32)
 }
 
-/// Whether this process gets the io_uring that a worker with these options needs.
-pub(crate) fn probe(options: &Options) -> Result<(), Refusal> {
+/// A ring with its receive buffers. The ring goes first: the kernel writes to the buffers.
+pub(crate) struct Ring {
+    ring: IoUring,
+    buffers: BufferRing,
+}
+
+/// The io_uring that a worker with these options needs, if this process gets it.
+pub(crate) fn open(options: &Options) -> Result<Ring, Refusal> {
     let ring = set_up(options)?;
-    let mut buffers = BufferRing::new(2, 64).map_err(refused("memory for buffers"))?;
-    let registered = buffers.register(&ring.submitter()).map_err(refused("io_uring_register"));
-    drop(ring);
-    registered
+    let mut buffers = BufferRing::new(options.receive_buffers, options.receive_buffer_bytes)
+        .map_err(refused("memory for receive buffers"))?;
+    let registered = buffers.register(&ring.submitter());
+    let opened = Ring { ring, buffers };
+    registered.map(|()| opened).map_err(refused("io_uring_register of the buffers"))
 }
 
 fn refused(call: &'static str) -> impl Fn(io::Error) -> Refusal {
@@ -105,17 +112,14 @@ struct UringLoop<'a, S: Service> {
     completions: Vec<cqueue::Entry>,
 }
 
-/// Runs the loop until it is stopped.
+/// Runs the loop on this ring until it is stopped.
 pub(crate) fn run<S: Service>(
+    Ring { ring, buffers }: Ring,
     listeners: Vec<Listener>,
     options: &Options,
     service: &mut S,
     handle: &Handle,
 ) -> Result<(), RunError> {
-    let ring = set_up(options)?;
-    let mut buffers = BufferRing::new(options.receive_buffers, options.receive_buffer_bytes)
-        .map_err(refused("memory for receive buffers"))?;
-    buffers.register(&ring.submitter()).map_err(refused("io_uring_register of the buffers"))?;
     let accepting = vec![false; listeners.len()];
     let counters = handle.counters();
     let mut all = UringLoop {

@@ -8,15 +8,15 @@ use door_transport::{Backend, Handle, Options, RunError, TaskRun, Transport, cho
 
 use crate::support::Framed;
 
-/// From now on this thread's io_uring_setup fails with `errno`, as in a container.
-fn refuse_io_uring(errno: i32) {
+/// From now on this call of this thread fails with `errno`, as in a container.
+fn refuse(call: libc::c_long, errno: i32) {
     let statement = |code: u32, k: u32, jt, jf| libc::sock_filter {
         code: u16::try_from(code).unwrap(),
         jt,
         jf,
         k,
     };
-    let number = u32::try_from(libc::SYS_io_uring_setup).unwrap();
+    let number = u32::try_from(call).unwrap();
     let refuse = libc::SECCOMP_RET_ERRNO | errno.cast_unsigned();
     let mut filter = [
         // The number of the system call is the first word of what the filter sees.
@@ -35,9 +35,9 @@ fn refuse_io_uring(errno: i32) {
     assert_eq!((first, second), (0, 0), "{}", std::io::Error::last_os_error());
 }
 
-fn with_refusal(errno: i32, words: &'static str) {
+fn with_refusal(call: libc::c_long, errno: i32, words: &'static str) {
     let check = move || {
-        refuse_io_uring(errno);
+        refuse(call, errno);
         let auto = Options { transport: Transport::Auto, ..Options::default() };
         let choice = choose(&auto).unwrap();
         assert_eq!(choice.backend, Backend::Epoll);
@@ -61,9 +61,11 @@ fn with_refusal(errno: i32, words: &'static str) {
 
 #[test]
 fn auto_falls_back_with_a_reason_and_io_uring_by_name_fails() {
-    with_refusal(libc::EPERM, "seccomp");
-    with_refusal(libc::ENOSYS, "no io_uring");
-    with_refusal(libc::EINVAL, "too old");
+    with_refusal(libc::SYS_io_uring_setup, libc::EPERM, "seccomp");
+    with_refusal(libc::SYS_io_uring_setup, libc::ENOSYS, "no io_uring");
+    with_refusal(libc::SYS_io_uring_setup, libc::EINVAL, "too old");
+    // Memory that lasts for the ring, and not for its buffers.
+    with_refusal(libc::SYS_io_uring_register, libc::ENOMEM, "receive_buffers");
 }
 
 #[test]
