@@ -419,6 +419,44 @@ describe("campaign", () => {
     expect(patch?.body).toEqual({ changes: { limit: "2000000" }, why: "more room", confirm_large: true });
   });
 
+  it("asks once more before a limit goes, and before a window's becomes more than a hundred times as large", async () => {
+    const config = { ...answers.budget.config, windows: { minute: "5.00", month: "900.00" } };
+    node["GET /budgets/117"] = () => ({ ...answers.budget, config });
+    await show("/ui/campaign/117");
+    await click(button("Change limits"));
+    await type("In each month", "");
+    await type("Reason", "no bound");
+    expect(submit().disabled).toBe(true);
+    expectWords("It takes a limit away: confirm it.", "I mean it: no limit per month any more");
+    await type("In each minute", "500.01");
+    expectWords(
+      "It is more than 100 times as much",
+      "the limit of a minute from 5.00 USD to 500.01 USD; no limit per month",
+    );
+    await click(document.querySelector<HTMLElement>("form input[type=checkbox]")!);
+    await click(submit());
+    const [patch] = sent("PATCH", "/budgets/117");
+    expect(patch?.body).toEqual({
+      changes: { windows: { minute: "500.01" } },
+      why: "no bound",
+      confirm_large: true,
+    });
+  });
+
+  it("asks once more before the daily limit goes", async () => {
+    await show("/ui/campaign/117");
+    await click(button("Change limits"));
+    await type("Daily limit", "");
+    await type("Reason", "no bound");
+    expectWords("I mean it: no limit per day any more");
+    await click(document.querySelector<HTMLElement>("form input[type=checkbox]")!);
+    await click(submit());
+    expect(sent("PATCH", "/budgets/117")[0]?.body).toMatchObject({
+      changes: { daily: null },
+      confirm_large: true,
+    });
+  });
+
   it("tells what stands against a change", async () => {
     node["PATCH /budgets/117"] = () =>
       Response.json(
@@ -784,6 +822,26 @@ describe("what was done to a FIX session", () => {
       "budgets file",
     );
     expect(document.body.textContent).not.toContain("Undo…");
+  });
+});
+
+describe("large changes in the audit log", () => {
+  it("are marked as what they are", async () => {
+    const change = (before: Record<string, unknown>, after: Record<string, unknown>) => ({
+      ...answers.record,
+      rows: 1,
+      changes: [{ ...answers.record.changes[0]!, large: true, before, after }],
+    });
+    node["GET /audit"] = () => ({
+      records: [
+        { ...change({ limit: "9.00" }, { limit: "1000.00" }), record: "1" },
+        { ...change({ windows: { minute: "1", day: "9" } }, { windows: { minute: "2" } }), record: "2" },
+      ],
+      next: null,
+    });
+    await show("/ui/audit");
+    const marks = [...document.querySelectorAll("tbody strong")].map((mark) => mark.textContent?.trim());
+    expect(marks).toEqual(["over 100 times as much", "takes a limit away"]);
   });
 });
 

@@ -177,7 +177,7 @@ pub struct Edit {
     pub rows: EditRows,
     /// Judge only.
     pub dry_run: bool,
-    /// Limits may become more than [`LARGE_TIMES`] as large; a creation and an undo may always.
+    /// Limits may become more than [`LARGE_TIMES`] as large, or go; by a creation and an undo always.
     pub confirm_large: bool,
     /// The idempotency key with a digest of the request: the same pair of the same `who` within 24 h gets the first answer again.
     pub key: Option<(Box<str>, [u8; 32])>,
@@ -199,20 +199,47 @@ pub const EDITABLE: [&str; 9] =
     ["handle", "name", "limit", "daily", "windows", "status", "start", "end", "pacing"];
 
 /// A limit, or one of a window, that becomes more than so many times what it was is refused until it is confirmed: who writes base units
-/// for units is off by a million.
+/// for units is off by a million. So is a change that takes one away.
 pub const LARGE_TIMES: i128 = 100;
 
-/// The field of a change that makes a limit more than [`LARGE_TIMES`] as large, if one does: `limit`, `daily` or `windows`. Fields are as
-/// in the budgets file; nothing is many times nothing.
+/// What a change does to a limit that somebody may not have meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LargeChange {
+    /// The limit in this field becomes more than [`LARGE_TIMES`] as large.
+    Grows(&'static str),
+    /// The limits of these periods, which stood in this field, are no more.
+    Goes(&'static str, Vec<String>),
+}
+
+impl LargeChange {
+    /// The field: `limit`, `daily` or `windows`.
+    #[must_use]
+    pub const fn field(&self) -> &'static str {
+        match self {
+            LargeChange::Grows(field) | LargeChange::Goes(field, _) => field,
+        }
+    }
+}
+
+/// Does a change make a limit more than [`LARGE_TIMES`] as large, or take one away? Fields are as in the budgets file; nothing is many
+/// times nothing. A budget that begins or ends changes no limit.
 #[must_use]
-pub fn large_field(unit: Unit, before: &Fields, after: &Fields) -> Option<&'static str> {
-    let was = limits(unit, before);
+pub fn large_change(unit: Unit, before: &Fields, after: &Fields) -> Option<LargeChange> {
+    let (was, now) = (limits(unit, before), limits(unit, after));
     let grows = |period: &str, now: i128| {
         let was = was.iter().find(|(of, _, was)| of == period && *was > 0);
         was.is_some_and(|(_, _, was)| now > was * LARGE_TIMES)
     };
-    let now = limits(unit, after);
-    now.into_iter().find(|(period, _, now)| grows(period, *now)).map(|(_, field, _)| field)
+    if let Some((_, field, _)) = now.iter().find(|(period, _, now)| grows(period, *now)) {
+        return Some(LargeChange::Grows(field));
+    }
+    let goes = was.iter().filter(|(period, field, _)| {
+        after.contains_key(*field) && now.iter().all(|(of, _, _)| of != period)
+    });
+    let gone: Vec<_> = goes.collect();
+    let (_, field, _) = gone.first()?;
+    let of_it = gone.iter().filter(|(_, of, _)| of == field);
+    Some(LargeChange::Goes(field, of_it.map(|(period, _, _)| period.clone()).collect()))
 }
 
 /// What fields say of limits: of the life or a period, where that stands, and how much. `daily` is the window of a day.
@@ -569,6 +596,7 @@ pub struct AuditRow {
 mod tests {
     use serde_json::json;
 
+    use super::LargeChange::{Goes, Grows};
     use super::*;
 
     #[test]
@@ -576,29 +604,76 @@ mod tests {
         let usd = Unit::parse("USD").unwrap();
         let large = |before: Value, after: Value| {
             let fields = |of: &Value| of.as_object().unwrap().clone();
-            large_field(usd, &fields(&before), &fields(&after))
+            large_change(usd, &fields(&before), &fields(&after))
         };
         let limit = |of: Value| json!({ "limit": of });
         assert_eq!(large(limit(json!("1.5")), limit(json!("150.00"))), None);
-        assert_eq!(large(limit(json!("1.5")), limit(json!("150.000001"))), Some("limit"));
-        assert_eq!(large(limit(json!(10_100)), limit(json!(10_100_000_000_u64))), Some("limit"));
+        assert_eq!(large(limit(json!("1.5")), limit(json!("150.000001"))), Some(Grows("limit")));
+        assert_eq!(
+            large(limit(json!(10_100)), limit(json!(10_100_000_000_u64))),
+            Some(Grows("limit"))
+        );
         assert_eq!(large(limit(json!("150.01")), limit(json!("1.5"))), None, "down");
         assert_eq!(large(limit(json!("0")), limit(json!("5000"))), None);
         assert_eq!(large(json!({"daily": null}), json!({"daily": "5000"})), None);
-        assert_eq!(large(json!({"daily": "1"}), json!({"daily": "101"})), Some("daily"));
+        assert_eq!(large(json!({"daily": "1"}), json!({"daily": "101"})), Some(Grows("daily")));
         assert_eq!(large(json!({}), limit(json!("5000"))), None, "a new budget");
         let windows = |of: Value| json!({ "windows": of });
         let minute = windows(json!({"minute": "1", "month": "7"}));
         assert_eq!(large(minute.clone(), windows(json!({"minute": "100", "month": "7"}))), None);
-        assert_eq!(large(minute.clone(), windows(json!({"minute": "101"}))), Some("windows"));
+        assert_eq!(
+            large(minute.clone(), windows(json!({"minute": "101"}))),
+            Some(Grows("windows"))
+        );
         let bucket = windows(json!({"minute": {"limit": "101", "kind": "bucket"}}));
-        assert_eq!(large(minute, bucket), Some("windows"));
+        assert_eq!(large(minute, bucket), Some(Grows("windows")));
         let (day, table) = (json!({"daily": "1"}), windows(json!("day=5000; minute=2b")));
-        assert_eq!(large(day.clone(), table.clone()), Some("windows"), "daily is the day's window");
-        assert_eq!(large(table, json!({"daily": "500000.01"})), Some("daily"));
+        assert_eq!(
+            large(day.clone(), table.clone()),
+            Some(Grows("windows")),
+            "daily is the day's window"
+        );
+        assert_eq!(large(table, json!({"daily": "500000.01"})), Some(Grows("daily")));
         assert_eq!(
             large(windows(json!("minute=2b")), windows(json!("minute=201 b"))),
-            Some("windows")
+            Some(Grows("windows"))
+        );
+    }
+    #[test]
+    fn a_limit_that_goes_is_large() {
+        let usd = Unit::parse("USD").unwrap();
+        let large = |before: Value, after: Value| {
+            let fields = |of: &Value| of.as_object().unwrap().clone();
+            large_change(usd, &fields(&before), &fields(&after))
+        };
+        let windows = |of: Value| json!({ "windows": of });
+        let goes = |field: &'static str, periods: &[&str]| {
+            Some(Goes(field, periods.iter().map(|of| (*of).to_owned()).collect()))
+        };
+        let three =
+            windows(json!({"hour": "1", "minute": "1", "month": {"limit": "7", "kind": "bucket"}}));
+        let one = windows(json!({"minute": "0.5"}));
+        assert_eq!(large(three.clone(), one.clone()), goes("windows", &["hour", "month"]));
+        assert_eq!(large(one.clone(), three.clone()), None, "limits that are new");
+        for none in [json!(null), json!({}), json!(""), json!({"minute": null})] {
+            assert_eq!(large(one.clone(), windows(none)), goes("windows", &["minute"]));
+        }
+        assert_eq!(
+            large(windows(json!("minute=0")), windows(json!(null))),
+            goes("windows", &["minute"])
+        );
+        let daily = |of: Value| json!({ "daily": of });
+        assert_eq!(large(daily(json!("5")), daily(json!(null))), goes("daily", &["day"]));
+        let (to, back) = (
+            json!({"daily": null, "windows": {"day": "5"}}),
+            json!({"daily": "5", "windows": null}),
+        );
+        assert_eq!(large(back.clone(), to.clone()), None, "the day has it elsewhere");
+        assert_eq!(large(to, back), None);
+        assert_eq!(
+            large(json!({"limit": "5", "windows": {"day": "5"}}), json!({})),
+            None,
+            "it ends"
         );
     }
 }

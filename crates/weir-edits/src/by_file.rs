@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use watch::node::{EDITABLE, Fields, FileChange, LARGE_TIMES, large_field};
+use watch::node::{EDITABLE, Fields, FileChange, LARGE_TIMES, LargeChange, large_change};
 use weir_config::budgets::Line;
 use weir_config::private;
 
@@ -234,11 +234,18 @@ impl<'a> NewSet<'a> {
 /// A file is not refused for it: who wrote it is told, and the audit log marks it.
 fn warn_of_large(line: &Line, was: &Fields, now: &Fields) {
     let spec = &line.budget.spec;
-    if let Some(field) = large_field(spec.unit, was, now) {
-        tracing::warn!(
-            budget = spec.id, line = line.budget.line, field, before = %saying(was, field), after = %saying(now, field),
+    let Some(large) = large_change(spec.unit, was, now) else { return };
+    let field = large.field();
+    let (before, after) = (saying(was, field), saying(now, field));
+    match large {
+        LargeChange::Grows(_) => tracing::warn!(
+            budget = spec.id, line = line.budget.line, field, %before, %after,
             "the budgets file makes a limit more than {LARGE_TIMES} times as large; is it in the budget's unit?"
-        );
+        ),
+        LargeChange::Goes(_, periods) => tracing::warn!(
+            budget = spec.id, line = line.budget.line, field, %before, %after,
+            "the budgets file takes away the limit per {}; is it meant?", periods.join(", per ")
+        ),
     }
 }
 

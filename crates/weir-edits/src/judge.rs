@@ -6,8 +6,8 @@ use ledger::Status;
 use money::{Unit, ZoneCache};
 use serde_json::Value;
 use watch::node::{
-    Action, AuditRecord, AuditRow, EDITABLE, Fields, LARGE_TIMES, RowChange, RowProblem,
-    large_field,
+    Action, AuditRecord, AuditRow, EDITABLE, Fields, LARGE_TIMES, LargeChange, RowChange,
+    RowProblem, large_change,
 };
 use weir_config::budgets::{self, Budget};
 use wire::Handle;
@@ -31,7 +31,7 @@ pub(super) struct Judged {
 pub(super) struct Judge<'s> {
     seen: &'s Seen,
     action: Action,
-    /// Limits may become many times as large.
+    /// Limits may become many times as large, or go.
     confirm_large: bool,
     zones: ZoneCache,
     named: HashSet<u64>,
@@ -136,12 +136,12 @@ impl<'s> Judge<'s> {
         if after.contains_key("status") && saying(&fields, "status") == "ended" {
             return Err(field("status", "the budget has ended; take it back in the budgets file"));
         }
-        if !self.confirm_large {
-            check_large(unit, &before, &after)?;
-        }
         overlay::set(&mut fields, &after);
         let budget = budgets::judge(&fields, known.bids, &mut self.zones);
         let budget = budget.map_err(|texts| RowProblem::Field(texts.join("; ")))?;
+        if !self.confirm_large {
+            check_large(unit, &before, &after)?;
+        }
         if matches!(overlay, Some(Overlay::Created(_))) {
             held.clear();
         }
@@ -237,12 +237,19 @@ fn field(name: &str, text: &str) -> RowProblem {
     RowProblem::Field(format!("{name}: {text}"))
 }
 
-/// A slip of a million, which is what base units are beside units, is asked back.
+/// A slip of a million, which is what base units are beside units, is asked back; so is a limit that goes, which is more than any slip.
 fn check_large(unit: Unit, before: &Fields, after: &Fields) -> Result<(), RowProblem> {
-    let Some(name) = large_field(unit, before, after) else { return Ok(()) };
+    let Some(large) = large_change(unit, before, after) else { return Ok(()) };
+    let name = large.field();
     let (found, was) = (saying(after, name), saying(before, name));
+    let what = match large {
+        LargeChange::Grows(_) => format!("which is more than {LARGE_TIMES} times the {was} before"),
+        LargeChange::Goes(_, periods) => {
+            format!("which leaves no limit per {}, where there was {was}", periods.join(", per "))
+        }
+    };
     let text = format!(
-        "found {found}, which is more than {LARGE_TIMES} times the {was} before; say \"confirm_large\": true beside \"changes\" if it is meant"
+        "found {found}, {what}; say \"confirm_large\": true beside \"changes\" if it is meant"
     );
     Err(field(name, &text))
 }

@@ -1149,6 +1149,37 @@ fn a_limit_of_more_than_a_hundred_times_needs_one_more_word() {
     assert_eq!(bench.field(1, "limit"), "10100000000");
 }
 
+#[test]
+fn a_limit_that_goes_needs_one_more_word() {
+    let bench = Bench::new(
+        r#"{"id":1,"limit":"10","windows":{"minute":"1","month":"7"}}
+{"id":2,"limit":"10","daily":"2"}"#,
+    );
+    let set = |id: u64, fields: Value, confirm_large: bool| {
+        let asked = Edit { confirm_large, ..edit(Action::Set, change(id, fields)) };
+        bench.edits.edit(asked).unwrap()
+    };
+    let told = problem(&set(1, json!({"windows": {"minute": "1"}}), false));
+    assert!(told.starts_with("windows: found"), "{told}");
+    assert!(told.contains("no limit per month") && told.contains("confirm_large"), "{told}");
+    let told = problem(&set(1, json!({"windows": null}), false));
+    assert!(told.contains("no limit per minute, per month"), "{told}");
+    assert!(problem(&set(2, json!({"daily": null}), false)).contains("no limit per day"));
+    // What is wrong besides is said first.
+    let told = problem(&set(1, json!({"windows": {"minute": "1", "month": "x"}}), false));
+    assert!(!told.contains("confirm_large"), "{told}");
+    assert_eq!(records(&bench), 0);
+    // Others may come, and what there is may move.
+    let moved = json!({"daily": null, "windows": {"day": "2", "hour": "1"}});
+    assert_eq!(set(2, moved, false).rows[0].result, RowResult::Changed);
+    let gone = set(1, json!({"windows": {"minute": "1"}}), true);
+    assert_eq!(gone.rows[0].result, RowResult::Changed);
+    assert_eq!(bench.field(1, "windows"), json!({"minute": "1"}));
+    // Back, and away by the undo of the undo: nobody is asked.
+    let back = bench.undo(gone.record.unwrap()).record.unwrap();
+    assert_eq!(bench.undo(back).rows[0].result, RowResult::Changed);
+}
+
 /// The rows of the newest record, which is one of the file.
 fn newest_file(bench: &Bench) -> (FileChange, Vec<(u64, Value, Value)>) {
     let newest = bench.edits.audit(None, None, 1).remove(0);

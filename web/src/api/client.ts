@@ -119,7 +119,7 @@ export const api = {
       etag: response.headers.get("etag") ?? "",
     };
   },
-  /** `large`: limits may become more than a hundred times as large. */
+  /** `large`: limits may become more than a hundred times as large, or go. */
   async patch(id: string, etag: string, changes: Changes, why: string, large: boolean): Promise<Budget> {
     const response = await call(`/budgets/${id}`, {
       method: "PATCH",

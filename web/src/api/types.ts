@@ -157,7 +157,7 @@ export interface Bulk {
   select: Select;
   expected: number;
   dry_run: boolean;
-  /** Limits may become more than a hundred times as large. */
+  /** Limits may become more than a hundred times as large, or go. */
   confirm_large?: true;
   why: string;
 }
@@ -165,7 +165,7 @@ export interface Bulk {
 export interface BulkRow {
   id: string;
   result: "changed" | "unchanged" | "refused";
-  /** A limit becomes more than a hundred times as large. */
+  /** A limit becomes more than a hundred times as large, or goes. */
   large: boolean;
   before: Record<string, unknown>;
   after: Record<string, unknown>;
@@ -227,7 +227,7 @@ export interface AuditRow {
   /** Now; null: there is no such budget any more. */
   name: string | null;
   unit: string | null;
-  /** A limit became more than a hundred times as large. */
+  /** A limit became more than a hundred times as large, or went. */
   large: boolean;
   before: Record<string, unknown>;
   after: Record<string, unknown>;

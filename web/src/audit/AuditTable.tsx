@@ -3,6 +3,7 @@ import { useState } from "react";
 import { api } from "../api/client";
 import type { AuditRecord, AuditRow, BulkAnswer } from "../api/types";
 import { useLoaded } from "../api/use";
+import { periodsGone } from "../campaign/windows";
 import { announce } from "../ui/announce";
 import { Loading, ProblemNote } from "../ui/parts";
 import { count } from "../ui/numbers";
@@ -105,6 +106,14 @@ export function AuditTable({ query, may, done }: Props) {
   );
 }
 
+/** What is large about a record; empty for nothing. */
+function largeWords({ changes }: AuditRecord): string {
+  const large = changes.filter((change) => change.large);
+  const goes = ({ before, after }: AuditRow) => periodsGone(before, after).length > 0;
+  if (large.length === 0) return "";
+  return large.some((change) => !goes(change)) ? "over 100 times as much" : "takes a limit away";
+}
+
 const nameOf = ({ id, name }: AuditRow): string => (name === null ? id : `${id} ${name}`);
 
 function Row({
@@ -145,7 +154,7 @@ function Row({
           : first === undefined
             ? ""
             : pair(first.before, first.after, first.unit)}
-        {record.changes.some((change) => change.large) && <strong> over 100 times as much</strong>}
+        {largeWords(record) !== "" && <strong> {largeWords(record)}</strong>}
         {record.file !== null && <span className="quiet"> ({filePair(record.file)})</span>}
         {record.rows > 1 && (
           <button type="button" className="button button-quiet" onClick={open}>

@@ -3,10 +3,11 @@ import { useState } from "react";
 import { api, problemOf } from "../api/client";
 import type { Budget, Changes, Problem, WindowLimits } from "../api/types";
 import { effectWords, pacingWords } from "../campaigns/effect";
+import { PERIODS } from "../live/codes";
 import { isLarge, moneyText, parseAmount, plainAmount } from "../money/money";
 import { Dialog, ProblemNote } from "../ui/parts";
 import { WindowFields } from "./WindowFields";
-import { windowChange, windowForm } from "./windows";
+import { periodsGone, windowChange, windowForm } from "./windows";
 
 export type ChangeKind = "pause" | "resume" | "limit";
 
@@ -71,17 +72,41 @@ function effects(kind: ChangeKind, budget: Budget, changes: Changes): string[] {
   return sentences;
 }
 
-/** Which of its limits become more than a hundred times as large, in words; empty for none. */
-function largeOf(budget: Budget, changes: Changes | string): string[] {
-  if (typeof changes === "string") return [];
-  return (["limit", "daily"] as const).flatMap((field) => {
-    const [before, text] = [budget[field], changes[field]];
-    if (before === null || text == null) return [];
-    const after = parseAmount(text, budget.unit);
-    if (after === null || !isLarge(BigInt(before), after)) return [];
-    const name = field === "limit" ? "limit" : "daily limit";
-    return [`the ${name} from ${moneyText(BigInt(before), budget.unit)} to ${moneyText(after, budget.unit)}`];
+/** What the node asks once more about, in words; empty for nothing. */
+interface Large {
+  /** Limits that become more than a hundred times as large. */
+  grow: string[];
+  /** Limits that go. */
+  gone: string[];
+}
+
+function largeOf(budget: Budget, changes: Changes | string): Large {
+  if (typeof changes === "string") return { grow: [], gone: [] };
+  const { unit, config } = budget;
+  const [before, after] = [windowForm(config), windowForm({ windows: changes.windows ?? undefined })];
+  const limits: [string, string | null, string | null | undefined][] = [
+    ["limit", plainAmount(BigInt(budget.limit), unit), changes.limit],
+    ["daily limit", budget.daily && plainAmount(BigInt(budget.daily), unit), changes.daily],
+    ...PERIODS.map((period): [string, string, string] => [
+      `limit of a ${period}`,
+      before[period].limit,
+      after[period].limit,
+    ]),
+  ];
+  const grow = limits.flatMap(([name, was, text]) => {
+    const [old, now] = [was ? parseAmount(was, unit) : null, text ? parseAmount(text, unit) : null];
+    if (old === null || now === null || !isLarge(old, now)) return [];
+    return [`the ${name} from ${moneyText(old, unit)} to ${moneyText(now, unit)}`];
   });
+  const was = Object.fromEntries(Object.keys(changes).map((field) => [field, config[field]]));
+  return { grow, gone: periodsGone(was, changes as Record<string, unknown>) };
+}
+
+/** What somebody has to mean. */
+function meantWords({ grow, gone }: Large): string {
+  const words = grow.length > 0 ? [`more than 100 times as much, ${grow.join(", ")}`] : [];
+  if (gone.length > 0) words.push(`no limit per ${gone.join(", per ")} any more`);
+  return words.join("; ");
 }
 
 export function ChangeDialog({ kind, budget, etag, close, done }: Props) {
@@ -105,22 +130,23 @@ export function ChangeDialog({ kind, budget, etag, close, done }: Props) {
           windowChange(firstWindows, windows, budget.unit),
         )
       : ({ status: kind === "pause" ? "paused" : "active" } as Changes);
-  const large = largeOf(budget, changes);
+  const largest = largeOf(budget, changes);
+  const large = meantWords(largest);
   const [meant, setMeant] = useState("");
   // Another amount is asked for anew.
-  const isMeant = meant === large.join();
+  const isMeant = meant === large;
   const wrong =
     typeof changes === "string"
       ? changes
-      : large.length > 0 && !isMeant
-        ? "It is more than 100 times as much: confirm it."
+      : large !== "" && !isMeant
+        ? `It ${largest.grow.length > 0 ? "is more than 100 times as much" : "takes a limit away"}: confirm it.`
         : why.trim().length < 3
           ? "Say why; it goes to the audit log."
           : null;
   const send = () => {
     if (typeof changes === "string") return;
     setSending(true);
-    api.patch(budget.id, etag, changes, why.trim(), large.length > 0).then(done, (error: unknown) => {
+    api.patch(budget.id, etag, changes, why.trim(), large !== "").then(done, (error: unknown) => {
       setFailed(problemOf(error));
       setSending(false);
     });
@@ -171,14 +197,14 @@ export function ChangeDialog({ kind, budget, etag, close, done }: Props) {
           Reason, for the audit log
           <input value={why} maxLength={500} autoFocus onChange={(event) => setWhy(event.target.value)} />
         </label>
-        {large.length > 0 && (
+        {large !== "" && (
           <label className="field-check">
             <input
               type="checkbox"
               checked={isMeant}
-              onChange={(event) => setMeant(event.target.checked ? large.join() : "")}
+              onChange={(event) => setMeant(event.target.checked ? large : "")}
             />{" "}
-            I mean it: more than 100 times as much, {large.join(", ")}
+            I mean it: {large}
           </label>
         )}
         {failed !== null && <ProblemNote problem={failed} />}

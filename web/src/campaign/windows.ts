@@ -64,3 +64,18 @@ export function windowChange(
   if (typeof now === "string") return now;
   return JSON.stringify(old) === JSON.stringify(now) ? undefined : now;
 }
+
+/** The periods that fields bind, as they stand before or after a change; `daily` is the window of a day. */
+const bound = (fields: Record<string, unknown>): Period[] => {
+  const form = windowForm(fields);
+  return PERIODS.filter(
+    (period) => form[period].limit !== "" || (period === "day" && typeof fields["daily"] === "string"),
+  );
+};
+
+/** The periods of which a change takes the limit away; the node asks for one more word then. A budget that ends loses none. */
+export function periodsGone(before: Record<string, unknown>, after: Record<string, unknown>): Period[] {
+  if (!("windows" in after) && !("daily" in after)) return [];
+  const left = bound(after);
+  return bound(before).filter((period) => !left.includes(period));
+}

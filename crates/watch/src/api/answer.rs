@@ -13,7 +13,7 @@ use crate::auth::AdminRole;
 use crate::model::Pacing;
 use crate::node::{
     AuditRecord, AuditRow, AuditSession, Cap, Detail, FieldEdit, Fields, FileChange, Holds, Lines,
-    Source, TokenReach, WindowState, large_field,
+    Source, TokenReach, WindowState, large_change,
 };
 use crate::problem::Problem;
 use crate::query::{Row, index_ppm, verdict_word};
@@ -450,7 +450,7 @@ pub(super) struct BulkRow {
     /// ...and after.
     #[schema(value_type = Object, additional_properties = true)]
     pub(super) after: Fields,
-    /// Its limit, or that of a window, becomes more than a hundred times as large.
+    /// Its limit, or that of a window, becomes more than a hundred times as large, or one of them goes.
     pub(super) large: bool,
     /// Why it was refused.
     #[schema(required)]
@@ -607,7 +607,7 @@ pub(super) struct RecordRow {
     /// The unit of its amounts: ISO 4217, with an `n` where it counts nanos, or `count`; null as above.
     #[schema(required, pattern = "^([A-Z]{3}n?|count)$", example = "USD")]
     unit: Option<String>,
-    /// Its limit, or that of a window, became more than a hundred times as large.
+    /// Its limit, or that of a window, became more than a hundred times as large, or one of them went.
     large: bool,
     /// The changed fields before, as in the budgets file...
     #[schema(value_type = Object, additional_properties = true)]
@@ -621,7 +621,7 @@ impl RecordRow {
     fn of(row: AuditRow, known: &Known<'_>) -> RecordRow {
         let (name, unit) = known(row.id).unzip();
         let known = unit.as_deref().and_then(|unit| Unit::parse(unit).ok());
-        let large = known.is_some_and(|unit| large_field(unit, &row.before, &row.after).is_some());
+        let large = known.is_some_and(|unit| large_change(unit, &row.before, &row.after).is_some());
         RecordRow { id: Id(row.id), name, unit, large, before: row.before, after: row.after }
     }
 }

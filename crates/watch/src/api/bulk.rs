@@ -21,7 +21,7 @@ use super::{App, Parts};
 use crate::board::View;
 use crate::node::{
     Action, Edit, EditRows, Edited, EditedRow, Fields, RowChange, RowProblem, RowResult,
-    large_field,
+    large_change,
 };
 use crate::problem::{Kind, Problem};
 use crate::query::Row;
@@ -353,7 +353,7 @@ impl Parts {
             result: outcome(&row.result),
             etag: etag(row.revision),
             reach: self.reach(&row),
-            large: unit.is_some_and(|unit| large_field(unit, &row.before, &row.after).is_some()),
+            large: unit.is_some_and(|unit| large_change(unit, &row.before, &row.after).is_some()),
             before: row.before,
             after: row.after,
             problem,

@@ -103,7 +103,7 @@ pub(super) struct BulkSet {
     /// Judge only.
     #[serde(default)]
     pub(super) dry_run: bool,
-    /// Limits, also of windows, may become more than a hundred times as large; without this such rows are refused.
+    /// Limits, also of windows, may become more than a hundred times as large, or go; without this such rows are refused.
     #[serde(default)]
     pub(super) confirm_large: bool,
     pub(super) why: Why,

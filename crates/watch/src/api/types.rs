@@ -340,7 +340,8 @@ pub(super) fn fields(of: &impl Serialize) -> Fields {
 #[serde(deny_unknown_fields)]
 pub(super) struct Patch {
     pub(super) changes: Changes,
-    /// The limit, the daily limit or that of a window may become more than a hundred times as large; without this such a change is refused.
+    /// The limit, the daily limit or that of a window may become more than a hundred times as large, or go; without this such a change is
+    /// refused.
     #[serde(default)]
     pub(super) confirm_large: bool,
     pub(super) why: Why,
