@@ -176,6 +176,11 @@ impl Book {
         self.ids.remove(slot);
     }
 
+    /// Has the memory fetched that tells whose an id is.
+    pub(crate) fn prefetch(&self, id: &[u8]) {
+        self.ids.prefetch(id);
+    }
+
     /// Returns whose an id is, and its state.
     pub(crate) fn owner(&self, id: &[u8]) -> Option<(&str, State)> {
         self.ids.find(id).map(|slot| self.owner_of(slot))

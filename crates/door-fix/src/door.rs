@@ -336,9 +336,23 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         if let Behind::Sessions(_, passing) = &mut self.seats[at].behind {
             passing.is_available = is_available && !is_removed || is_venue;
         }
+        self.swap_book(at);
         let consumed = self.step(at, clock, |seat, index, turn| seat.feed(input, index, turn));
+        self.swap_book(at);
         let close = self.finish(line, at, clock, out);
         Step { consumed, need: need(&input[consumed..]), close }
+    }
+
+    /// Lends a session the book that the ids of its messages are looked up in; the second call gives it back.
+    fn swap_book(&mut self, at: usize) {
+        let seat = &self.seats[at];
+        let venue = if seat.is_venue() { Some(at) } else { seat.next() };
+        let Some(venue) = venue else { return };
+        let mut book = self.seats[venue].book.take();
+        if let Behind::Sessions(_, passing) = &mut self.seats[at].behind {
+            std::mem::swap(&mut passing.book, &mut book);
+        }
+        self.seats[venue].book = book;
     }
 
     /// Returns when [`Door::tick`] is to be called for a connection, on the clock of [`Clock::ms`].

@@ -134,6 +134,11 @@ impl Known {
         self.cell(self.hash(id), |place, _| place.id() == id).map(|found| found.1)
     }
 
+    /// Has the cell fetched where an id stands, or would.
+    pub(crate) fn prefetch(&self, id: &[u8]) {
+        table::prefetch(&self.cells[self.first(self.hash(id))]);
+    }
+
     pub(crate) fn id(&self, slot: Slot) -> &[u8] {
         self.places[slot as usize].id()
     }

@@ -5,6 +5,8 @@ use std::collections::VecDeque;
 use fix::{KeptMessages, Message, SOH, Timestamp};
 use fix_session::{Application, MessageStore, Session, Turn};
 
+use crate::book::Book;
+
 /// How many messages of a session are known to have come from another one; what is older can be rejected without anybody being told.
 const PASSED_MAX: usize = 16_384;
 
@@ -17,6 +19,8 @@ pub(crate) struct Passing {
     pub(crate) now_unix_ms: i64,
     /// Orders (D, G) that are older are not sent again, milliseconds; 0 for any age.
     pub(crate) max_order_age_ms: u64,
+    /// The book that the ids of its messages will be looked up in, lent by the venue for the step.
+    pub(crate) book: Option<Box<Book>>,
     waiting: Waiting,
 }
 
@@ -65,6 +69,15 @@ impl<S: MessageStore> Application<S> for Passing {
             self.keep(Item::Pass, message);
         } else {
             session.refuse(message, 4, "Application not available", turn);
+        }
+    }
+
+    /// An id is looked up only after its message is kept and judged: meanwhile the memory comes that has it. Where a client has a prefix, its
+    /// ids in the book are others, and the lookup waits.
+    fn soon(&self, message: &Message<'_>) {
+        let field = message.find(11).and_then(|at| message.stretch(at, at + 1));
+        if let Some((book, [id @ .., SOH])) = self.book.as_ref().zip(field) {
+            book.prefetch(id);
         }
     }
 

@@ -111,6 +111,10 @@ pub trait Application<S: MessageStore> {
     /// of the step ([`crate::MessageStores::flush`]): a process that ends in between has neither lost the message nor takes it twice.
     fn take(&mut self, session: &mut Session, message: &Message<'_>, turn: &mut Turn<'_, S>);
 
+    /// Learns of a message once it is read, before it is kept and judged: a hint for what [`Application::take`] will look at in memory. It
+    /// may never be taken.
+    fn soon(&self, _message: &Message<'_>) {}
+
     /// Learns that the peer rejected a message with a Reject (3), whose RefSeqNum (45) names it.
     fn rejected(&mut self, _reject: &Message<'_>) {}
 
@@ -298,6 +302,7 @@ impl Session {
         turn: &mut Turn<'_, S>,
         application: &mut A,
     ) {
+        application.soon(message);
         self.link.garbled = 0;
         self.traffic.note_in(turn.now.unix_ms);
         if self.state != SessionState::LoggingOn {
