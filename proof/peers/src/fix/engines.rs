@@ -116,11 +116,23 @@ fn succeeds(command: &mut Command) -> Result<(), String> {
 }
 
 fn go(size: Size) -> Result<Command, String> {
+    go_program(size, "parse")
+}
+
+fn java(size: Size) -> Result<Command, String> {
+    java_program(size, "Parse")
+}
+
+/// Builds a program of `proof/fix-peers/go`.
+pub(super) fn go_program(size: Size, name: &str) -> Result<Command, String> {
     let go = find("go", &GO_FOLDERS).ok_or("go is not installed")?;
-    let program = beside_us("fix-parse-go")?;
+    let program = beside_us(&format!("fix-{name}-go"))?;
     let mut build = Command::new(go);
     build.current_dir(sources().join("go")).env("CGO_ENABLED", "0");
-    build.args(["build", "-mod=readonly", "-trimpath", "-o"]).arg(&program).arg("./parse");
+    build
+        .args(["build", "-mod=readonly", "-trimpath", "-o"])
+        .arg(&program)
+        .arg(format!("./{name}"));
     if size == Size::Smoke {
         build.env("GOPROXY", "off");
     }
@@ -128,7 +140,8 @@ fn go(size: Size) -> Result<Command, String> {
     Ok(bound_to_us(&program, None))
 }
 
-fn java(size: Size) -> Result<Command, String> {
+/// Builds `proof/fix-peers/java`, and runs one of its classes.
+pub(super) fn java_program(size: Size, class: &str) -> Result<Command, String> {
     let java = find("java", &[]).ok_or("java is not installed")?;
     let maven = find("mvn", &[]).ok_or("mvn is not installed")?;
     let mut build = Command::new(maven);
@@ -142,7 +155,7 @@ fn java(size: Size) -> Result<Command, String> {
     let mut command = bound_to_us(&java, None);
     command.args(["-XX:+UseSerialGC", "-Xmx256m", "-cp"]);
     command.arg(format!("{}:{}", built.join("classes").display(), path.trim()));
-    command.arg("weir.fixpeers.Parse");
+    command.arg(format!("weir.fixpeers.{class}"));
     Ok(command)
 }
 

@@ -1,14 +1,16 @@
 //! An order's way there and back over loopback: client, gate, venue, gate, client; beside a proxy that copies bytes between the same
-//! client and the same venue.
+//! client and the same venue, and beside gates made of the engines of others.
 //!
-//! The gate's worker and the proxy are pinned to core 0, client and venue share core 1. The client keeps a timetable, and a wait counts
+//! The gate's worker and the proxy are pinned to core 0, client and venue share core 1, engines of others may have both. The client keeps a timetable, and a wait counts
 //! from when an order was due; so it holds how late the client itself was, of the proxy as of the gate. The rounds of all ways are
 //! interleaved over connections that stay.
 
+mod bridges;
 mod client;
 mod proxy;
 mod venue;
 
+use std::cell::RefCell;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -17,6 +19,7 @@ use std::time::{Duration, Instant};
 use probe::compare::median;
 use tempfile::TempDir;
 
+use self::bridges::Bridge;
 use self::client::{Client, Waits};
 use self::proxy::Proxy;
 use self::venue::Venue;
@@ -27,6 +30,10 @@ use crate::threads::{self, Used};
 
 /// Orders a second.
 const RATE: u64 = 20_000;
+/// A rate that most engines keep up with, and one that those do which flush each message.
+const CALM_RATE: u64 = 1_000;
+const SLOW_RATE: u64 = 50;
+const ROUNDS: usize = 9;
 /// What `written` may add to the proxy, us: of the median, and of the 99th percentile.
 const P50_US_MAX: f64 = 25.0;
 const P99_US_MAX: f64 = 200.0;
@@ -53,7 +60,7 @@ durability = "DURABILITY"
 connect = ["VENUE_ADDRESS"]
 "#;
 
-/// Prints the table.
+/// Prints the tables.
 pub(super) fn run(size: Size) {
     println!("\n### {RATE} orders a second over loopback, there and back\n");
     if let Err(error) = measure(size) {
@@ -65,65 +72,174 @@ pub(super) fn run(size: Size) {
 #[derive(Clone, Debug)]
 struct Sample {
     waits: Waits,
-    /// Of the thread in the middle.
-    used: Used,
-    /// Of the client's.
-    own: Used,
+    /// Of what is in the middle, of the client's thread, and of the venue's.
+    used: [Used; 3],
     orders: u64,
     elapsed: Duration,
+}
+
+impl Sample {
+    fn per_order_ns(&self) -> f64 {
+        self.used[0].cpu_ns as f64 / self.orders as f64
+    }
+
+    /// How much of the round a thread was ready and had no core, %.
+    fn waited(&self, thread: usize) -> f64 {
+        self.used[thread].waited_ns as f64 / self.elapsed.as_nanos() as f64 * 100.0
+    }
+
+    fn per_second(&self) -> f64 {
+        self.orders as f64 / self.elapsed.as_secs_f64()
+    }
 }
 
 /// A way from the client to the venue and back.
 struct Way {
     name: &'static str,
     process: u32,
+    /// The threads whose time counts: those whose names begin so.
     thread: &'static str,
-    client: Client,
+    client: RefCell<Client>,
+    /// Why it is measured no more.
+    failed: RefCell<Option<String>>,
 }
 
 impl Way {
-    fn round(&mut self, orders: u64) -> Result<Sample, String> {
-        let before = (threads::used(self.process, self.thread)?.0, threads::own());
-        let began = Instant::now();
-        let waits = self.client.trade(orders, RATE)?;
-        let elapsed = began.elapsed();
-        let used = threads::used(self.process, self.thread)?.0.since(before.0);
-        Ok(Sample { waits, used, own: threads::own().since(before.1), orders, elapsed })
+    fn new(
+        name: &'static str,
+        process: u32,
+        thread: &'static str,
+        to: SocketAddr,
+    ) -> Result<Way, String> {
+        let client = Client::log_on(to).map_err(|error| format!("{name}: {error}"))?;
+        let (client, failed) = (RefCell::new(client), RefCell::new(None));
+        Ok(Way { name, process, thread, client, failed })
     }
+
+    fn round(&self, orders: u64, rate: u64) -> Result<Sample, String> {
+        let used = || -> Result<[Used; 3], String> {
+            let middle = threads::used(self.process, self.thread)?.0;
+            let venue = threads::used(std::process::id(), venue::THREAD)?.0;
+            Ok([middle, threads::own(), venue])
+        };
+        let before = used()?;
+        let began = Instant::now();
+        let traded = self.client.borrow_mut().trade(orders, rate);
+        let waits = traded.map_err(|error| format!("{}: {error}", self.name))?;
+        let elapsed = began.elapsed();
+        let after = used()?;
+        let used = [0, 1, 2].map(|at| after[at].since(before[at]));
+        Ok(Sample { waits, used, orders, elapsed })
+    }
+}
+
+/// A round of a way that may fail: engines of others were seen to lose orders when they get more than they keep up with. `None` from then on.
+fn try_round(way: &Way, plan: &Plan) -> Option<Sample> {
+    if way.failed.borrow().is_some() {
+        return None;
+    }
+    let sample = way.round(plan.orders, plan.rate);
+    sample.map_err(|error| *way.failed.borrow_mut() = Some(error)).ok()
+}
+
+/// So many orders at a rate, through one of the ways.
+struct Plan {
+    way: usize,
+    rate: u64,
+    orders: u64,
 }
 
 fn measure(size: Size) -> Result<(), String> {
     let venue = Venue::start()?;
     let proxy = Proxy::start(venue.address)?;
     let gates = [Gate::start("written", venue.address)?, Gate::start("sealed", venue.address)?];
+    let bridges = Bridge::start_all(size, venue.address);
     // They are started before: what a pinned thread starts is pinned like it.
-    threads::client(|| trade(size, &proxy, &gates))
+    threads::client(|| trade(size, &proxy, &gates, &bridges))
 }
 
-fn trade(size: Size, proxy: &Proxy, gates: &[Gate; 2]) -> Result<(), String> {
+fn trade(
+    size: Size,
+    proxy: &Proxy,
+    gates: &[Gate; 2],
+    bridges: &[Result<Bridge, String>],
+) -> Result<(), String> {
     let us = std::process::id();
-    let way = |name, process, thread, to| {
-        Client::log_on(to).map(|client| Way { name, process, thread, client })
-    };
-    let mut ways = vec![way("bare proxy of bytes", us, proxy::THREAD, proxy.address)?];
+    let mut ways = vec![Way::new("bare proxy of bytes", us, proxy::THREAD, proxy.address)?];
     for (gate, name) in gates.iter().zip(["gate, `written`", "gate, `sealed`"]) {
-        ways.push(way(name, gate.daemon.id(), "worker", gate.address)?);
+        ways.push(Way::new(name, gate.daemon.id(), "worker", gate.address)?);
     }
-    let orders = size.pick(RATE * 2, 200);
-    let names: Vec<&str> = ways.iter().map(|way| way.name).collect();
-    let mut cases: Vec<Case<'_, Sample>> = Vec::new();
-    for way in &mut ways {
-        cases.push(Box::new(|| way.round(orders)));
+    let mut plans: Vec<Plan> = Vec::new();
+    let mut plan = |way, rate: u64, ms: u64| {
+        plans.push(Plan { way, rate, orders: size.pick((rate * ms / 1_000).max(1), 20) });
+    };
+    for way in 0..ways.len() {
+        plan(way, RATE, 2_000);
     }
-    let rounds = interleave(size.pick(9, 1), &mut cases)?;
-    let append_us = append(size)?;
-    print(&names, &rounds, append_us);
+    for way in 0..ways.len() {
+        plan(way, CALM_RATE, 1_000);
+    }
+    for bridge in bridges {
+        let made = bridge.as_ref().map_err(Clone::clone);
+        let made =
+            made.and_then(|one| Ok((one, Way::new(one.name, one.daemon.id(), "", one.address)?)));
+        match made {
+            Ok((bridge, way)) => {
+                // It does not keep up, so that a round of the rate is short.
+                plan(ways.len(), RATE, if bridge.flushes { 25 } else { 250 });
+                plan(ways.len(), if bridge.flushes { SLOW_RATE } else { CALM_RATE }, 1_000);
+                ways.push(way);
+            }
+            Err(error) => println!("{error}\n"),
+        }
+    }
+    let mut cases: Vec<Case<'_, Option<Sample>>> = Vec::new();
+    for plan in &plans {
+        let way = &ways[plan.way];
+        cases.push(Box::new(|| Ok(try_round(way, plan))));
+    }
+    let rounds = interleave(size.pick(ROUNDS, 1), &mut cases)?;
+    drop(cases);
+    let rounds: Vec<Vec<Sample>> =
+        rounds.into_iter().map(|samples| samples.into_iter().flatten().collect()).collect();
+    print_rows(&plans, &ways, &rounds);
+    for way in &ways {
+        if let Some(error) = way.failed.borrow().as_ref() {
+            println!("\nNot measured any more from here on: {error}");
+        }
+    }
+    print_bars(&rounds, append(size)?);
     Ok(())
 }
 
-fn print(names: &[&str], rounds: &[Vec<Sample>], append_us: f64) {
-    let middle =
-        |samples: &[Sample], of: &dyn Fn(&Sample) -> f64| median(samples.iter().map(of).collect());
+fn middle(samples: &[Sample], of: &dyn Fn(&Sample) -> f64) -> f64 {
+    median(samples.iter().map(of).collect())
+}
+
+fn print_rows(plans: &[Plan], ways: &[Way], rounds: &[Vec<Sample>]) {
+    println!(
+        "| through | rounds | orders/s wanted | done | p50 us | p99 us | ns of its threads an order | they waited for a core | the client did | the venue did |"
+    );
+    println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
+    for (plan, samples) in plans.iter().zip(rounds) {
+        println!(
+            "| {} | {} | {} | {:.0} | {:.0} | {:.0} | {:.0} | {:.1} % | {:.1} % | {:.1} % |",
+            ways[plan.way].name,
+            samples.len(),
+            plan.rate,
+            middle(samples, &Sample::per_second),
+            middle(samples, &|sample| sample.waits.us(0.5)),
+            middle(samples, &|sample| sample.waits.us(0.99)),
+            middle(samples, &Sample::per_order_ns),
+            middle(samples, &|sample| sample.waited(0)),
+            middle(samples, &|sample| sample.waited(1)),
+            middle(samples, &|sample| sample.waited(2)),
+        );
+    }
+}
+
+/// The proxy and the two gates at the full rate are the first three rows.
+fn print_bars(rounds: &[Vec<Sample>], append_us: f64) {
     // Differences are taken within a round.
     let more = |at: usize, than: usize, of: &dyn Fn(&Sample) -> f64| {
         let pairs = rounds[at].iter().zip(&rounds[than]);
@@ -131,22 +247,6 @@ fn print(names: &[&str], rounds: &[Vec<Sample>], append_us: f64) {
     };
     let p50 = |sample: &Sample| sample.waits.us(0.5);
     let p99 = |sample: &Sample| sample.waits.us(0.99);
-    let cpu = |sample: &Sample| sample.used.cpu_ns as f64 / sample.orders as f64;
-    let share = |ns: u64, sample: &Sample| ns as f64 / sample.elapsed.as_nanos() as f64 * 100.0;
-    println!(
-        "| through | p50 us | p99 us | ns of its thread an order | it waited for its core | the client did |"
-    );
-    println!("| --- | ---: | ---: | ---: | ---: | ---: |");
-    for (name, samples) in names.iter().zip(rounds) {
-        println!(
-            "| {name} | {:.0} | {:.0} | {:.0} | {:.1} % | {:.1} % |",
-            middle(samples, &p50),
-            middle(samples, &p99),
-            middle(samples, &cpu),
-            middle(samples, &|sample| share(sample.used.waited_ns, sample)),
-            middle(samples, &|sample| share(sample.own.waited_ns, sample)),
-        );
-    }
     println!("\n| more, within a round | measured | bar |\n| --- | ---: | --- |");
     let row = |what: &str, measured: f64, max: f64, unit: &str| {
         let met = if measured <= max { "met" } else { "**missed**" };
@@ -154,7 +254,12 @@ fn print(names: &[&str], rounds: &[Vec<Sample>], append_us: f64) {
     };
     row("`written` than the proxy, p50", more(1, 0, &p50), P50_US_MAX, "us");
     row("`written` than the proxy, p99", more(1, 0, &p99), P99_US_MAX, "us");
-    row("`written` than the proxy, its thread", more(1, 0, &cpu), CPU_NS_MAX, "ns");
+    row(
+        "`written` than the proxy, its thread",
+        more(1, 0, &Sample::per_order_ns),
+        CPU_NS_MAX,
+        "ns",
+    );
     let two = 2.0 * append_us;
     row("`sealed` than `written`, p50; two bare appends", more(2, 1, &p50), two, "us");
 }
@@ -188,6 +293,8 @@ impl Gate {
         command.arg("--config").arg(&config).arg("--budgets").arg(&budgets);
         command.arg("--data").arg(folder.path().join("data"));
         command.env("WEIR_WORKERS__CORES", "0").env("WEIR_LOG__LEVEL", "error");
+        // A venue that is written to after ten quiet seconds may be taken for one that does not read, and is closed.
+        command.env("WEIR_TRANSPORT__STALLED_MS_MAX", "0");
         let mut daemon = Daemon::start(command, logs, 0)?;
         let address = daemon.wait_for(|_| address(&log))?;
         Ok(Gate { daemon, address, _folder: folder })

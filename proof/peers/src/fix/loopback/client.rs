@@ -37,6 +37,8 @@ pub(super) struct Client {
     seq: u64,
     id: u64,
     random: Random,
+    /// What the peer last said that is no report.
+    said: String,
 }
 
 impl Client {
@@ -46,7 +48,8 @@ impl Client {
         stream.set_nodelay(true).map_err(|e| e.to_string())?;
         stream.set_nonblocking(true).map_err(|e| e.to_string())?;
         let (index, random) = (Index::new(512), Random::new(7));
-        let mut client = Client { stream, input: Vec::new(), index, seq: 2, id: 0, random };
+        let (input, said) = (Vec::new(), "nothing else".to_owned());
+        let mut client = Client { stream, input, index, seq: 2, id: 0, random, said };
         let logon = format!("35=A|49=CLIENT1|56=GATE|34=1|52={}.000|98=0|108=3600|", second());
         client.send(&framed(&logon))?;
         let deadline = Instant::now() + PATIENCE;
@@ -81,7 +84,8 @@ impl Client {
         while done < orders {
             let now = began.elapsed();
             if now > deadline {
-                return Err(format!("{done} of {orders} orders were reported on"));
+                let said = &self.said;
+                return Err(format!("{done} of {orders} orders were reported on; it said {said}"));
             }
             let until = (now.as_nanos() / every.as_nanos()) as u64 + 1;
             let until = until.min(orders).min(done + IN_FLIGHT_MAX);
@@ -139,6 +143,9 @@ impl Client {
             used += whole.bytes().len();
             let message = self.index.read(whole).map_err(|e| e.to_string())?;
             let is_report = message.msg_type() == b"8";
+            if !is_report {
+                self.said = String::from_utf8_lossy(message.frame().bytes()).replace('\x01', "|");
+            }
             let id = message.value(11).filter(|_| is_report).map(String::from_utf8_lossy);
             reported.extend(id.and_then(|id| id.strip_prefix("ORD-")?.parse::<u64>().ok()));
         }

@@ -10,6 +10,9 @@ use fix::{Framing, Index, Message, TimestampText, frame};
 use super::client::unix_ms;
 use crate::fix::messages::framed;
 
+/// Name of the threads of its connections.
+pub(super) const THREAD: &str = "fix-venue";
+
 /// Listens until it is dropped; its connections have a thread each, on core 1.
 pub(super) struct Venue {
     pub(super) address: SocketAddr,
@@ -28,12 +31,14 @@ impl Venue {
                 if is_over.load(Relaxed) {
                     return;
                 }
-                std::thread::spawn(move || {
+                let work = move || {
                     // Where there is no core 1 for us, it runs on another.
                     let _ = door_transport::cores::pin(1);
                     // The peer has gone; who trades with it finds out.
                     let _ = serve(stream);
-                });
+                };
+                // Without a thread the connection is closed, and who trades with it finds out.
+                let _ = std::thread::Builder::new().name(THREAD.into()).spawn(work);
             }
         });
         Ok(Venue { address, over })
