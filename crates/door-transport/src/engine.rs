@@ -1224,7 +1224,9 @@ fn overdue<C>(conn: &Connection<C>, now_ms: u64, options: &Options) -> Option<Cl
         return late.then_some(CloseReason::SlowMessage);
     }
     if !conn.output.is_empty() {
-        return over(conn.progress_ms, options.stalled_ms_max).then_some(CloseReason::Stalled);
+        // What was written in this wake-up, after a silence of whatever length, is counted at the wake-up's end: only from then on nothing moves.
+        let stalls = conn.output_counted > 0 && over(conn.progress_ms, options.stalled_ms_max);
+        return stalls.then_some(CloseReason::Stalled);
     }
     if conn.paused || conn.phase != Phase::Open {
         return None;

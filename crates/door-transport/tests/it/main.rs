@@ -82,6 +82,7 @@ over_backends!(
     ticks::those_who_asked_tick_and_others_do_not,
     ticks::ticks_of_those_who_are_gone_reach_nobody,
     waking::a_paused_connection_keeps_the_order_of_its_answers,
+    waking::a_quiet_connection_that_is_written_to_does_not_stall,
     waking::a_stale_id_reaches_nobody,
     waking::answers_of_other_threads_wake_the_loop,
     waking::no_wake_up_is_lost,

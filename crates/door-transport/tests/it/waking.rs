@@ -2,6 +2,7 @@
 
 use std::sync::mpsc;
 use std::thread;
+use std::time::Duration;
 
 use door_transport::{
     CloseReason, ConnId, Handle, Options, Out, Outbox, Peer, Service, Step, Turn, run,
@@ -15,6 +16,22 @@ pub fn answers_of_other_threads_wake_the_loop(options: Options) {
     wait_for(|| server.shared().opened.len() == 1, "the connection");
     let id = server.shared().opened[0].0;
     for round in 0..200u8 {
+        server.shared().outside.push_back((ConnId::from_bits(id.to_bits()), vec![round; 9]));
+        server.handle.waker().wake();
+        client.expect(&frame(b'L', &[round; 9]));
+    }
+    drop(client);
+    server.stop();
+}
+
+/// What is written to it after a long silence has all the time that output has: the silence is none of it.
+pub fn a_quiet_connection_that_is_written_to_does_not_stall(options: Options) {
+    let server = Server::start(Options { stalled_ms_max: 20, ..options });
+    let mut client = server.client();
+    wait_for(|| server.shared().opened.len() == 1, "the connection");
+    let id = server.shared().opened[0].0;
+    for round in 0..40u8 {
+        thread::sleep(Duration::from_millis(30));
         server.shared().outside.push_back((ConnId::from_bits(id.to_bits()), vec![round; 9]));
         server.handle.waker().wake();
         client.expect(&frame(b'L', &[round; 9]));

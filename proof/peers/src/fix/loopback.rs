@@ -293,8 +293,6 @@ impl Gate {
         command.arg("--config").arg(&config).arg("--budgets").arg(&budgets);
         command.arg("--data").arg(folder.path().join("data"));
         command.env("WEIR_WORKERS__CORES", "0").env("WEIR_LOG__LEVEL", "error");
-        // A venue that is written to after ten quiet seconds may be taken for one that does not read, and is closed.
-        command.env("WEIR_TRANSPORT__STALLED_MS_MAX", "0");
         let mut daemon = Daemon::start(command, logs, 0)?;
         let address = daemon.wait_for(|_| address(&log))?;
         Ok(Gate { daemon, address, _folder: folder })
