@@ -159,6 +159,19 @@ impl Outcome {
         self
     }
 
+    /// The same refusal, of a window that has no room for the ask at any time.
+    #[must_use]
+    pub fn larger_than(mut self, limit: Amount, unit: Unit, period: &str) -> Outcome {
+        if let Outcome::Refused { detail, .. } = &mut self {
+            let limit = unit.format(limit);
+            let text = format!(
+                "an ask of more than {limit} {unit}, the {period}'s whole limit of the budget or of a parent, is never granted: ask for less at a time, or raise the limit"
+            );
+            *detail = Some(text.into());
+        }
+        self
+    }
+
     /// The status that it has alone.
     #[must_use]
     pub fn status(&self) -> u16 {
@@ -200,6 +213,9 @@ impl Outcome {
     #[must_use]
     pub fn to_keep(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
+        if let (true, Some(verdict)) = (self.is_repeat(), self.verdict()) {
+            bytes.extend([REPEATED, verdict.as_raw()]);
+        }
         match self {
             Self::Granted { token, amount, unit, deadline_ms } => {
                 bytes.push(GRANTED);
@@ -213,7 +229,8 @@ impl Outcome {
             }
             Self::Settled { amount, unit, .. } => {
                 bytes.push(SETTLED);
-                keep_amount(&mut bytes, amount.unwrap_or(Amount::ZERO), *unit);
+                // What a repeat says no amount of is kept so.
+                amount.iter().for_each(|amount| keep_amount(&mut bytes, *amount, *unit));
             }
             Self::Spent { amount, unit, .. } => {
                 bytes.push(SPENT);
@@ -239,6 +256,7 @@ impl Outcome {
     #[must_use]
     pub fn kept(verdict: Verdict, bytes: Box<[u8]>) -> Outcome {
         let read = match &*bytes {
+            [REPEATED, first, rest @ ..] => read_repeated(*first, rest),
             [GRANTED, rest @ ..] => read_granted(rest),
             [CONFIRMED, rest @ ..] => rest.try_into().ok().map(|deadline| Outcome::Confirmed {
                 repeat: false,
@@ -348,6 +366,8 @@ const CONFIRMED: u8 = b'c';
 const SETTLED: u8 = b's';
 const SPENT: u8 = b'p';
 const RELEASED: u8 = b'r';
+/// What was booked before the call: the verdict of that, and one of the forms above.
+const REPEATED: u8 = b'R';
 /// The form of an answer that is told and not kept, which no journal has: a number of seconds and a body.
 const TOLD: u8 = b't';
 
@@ -368,6 +388,24 @@ fn read_granted(bytes: &[u8]) -> Option<Outcome> {
     let (amount, unit) = read_amount(rest)?;
     let deadline_ms = u64::from_le_bytes(*deadline);
     Some(Outcome::Granted { token: *token, amount, unit, deadline_ms })
+}
+
+/// What was booked before the call that this was the answer to.
+fn read_repeated(verdict: u8, bytes: &[u8]) -> Option<Outcome> {
+    let verdict = Verdict::from_raw(verdict)?;
+    let mut outcome = match bytes {
+        // Its unit is not said, as it has no amount.
+        [SETTLED] => Outcome::Settled { verdict, amount: None, unit: Unit::Count, repeat: true },
+        [REPEATED, ..] => return None,
+        _ => Outcome::kept(verdict, bytes.into()),
+    };
+    match &mut outcome {
+        Outcome::Confirmed { repeat, .. }
+        | Outcome::Settled { repeat, .. }
+        | Outcome::Released { repeat } => *repeat = true,
+        _ => return None,
+    }
+    Some(outcome)
 }
 
 fn push_verdict(out: &mut Vec<u8>, verdict: Verdict) {

@@ -46,8 +46,8 @@ pub enum Keyed {
         /// answered [`Claimed::Unkept`].
         has_token: bool,
     },
-    /// A hold was made for a request whose claim was answered [`Claimed::New`], and nothing else becomes of it: its answer, with its
-    /// token, is kept, and the claim is over. Answered as [`Keyed::Resolve`] is, with `Granted`.
+    /// The answer to a request whose claim was answered [`Claimed::New`] is kept, nothing becomes of its hold, and the claim is over. The hold was
+    /// made for it; or a [`Keyed::Resolve`] came to what had become of the hold before. Answered as that is, with `Granted`.
     Keep {
         /// The hold.
         hold: Hold,
@@ -64,7 +64,7 @@ pub enum Keyed {
     },
     /// Confirm, settle or release a hold for a request whose claim was answered [`Claimed::New`]; answered as
     /// [`crate::ToBank::Resolve`] is. Where something is booked the answer is kept with it, and the claim is over. Where nothing is,
-    /// the claim stays with the asker, who ends it with `Answered` or `Forget`.
+    /// the claim stays with the asker, who ends it with `Keep` or `Answered`.
     Resolve {
         /// What to do.
         action: Action,
@@ -91,11 +91,6 @@ pub enum Keyed {
         verdict: Verdict,
         /// What those who wait get beside it.
         answer: Box<[u8]>,
-    },
-    /// Whoever asked is gone, and nothing was done: the first of those who wait may do it, answered [`Claimed::New`].
-    Forget {
-        /// The hash of the key.
-        key: u128,
     },
     /// A door's memo, judged before it is recorded; answered by a [`crate::MemoAnswer`]. Sent once: a second one of the same hold would
     /// give it back.

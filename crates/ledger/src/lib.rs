@@ -63,7 +63,10 @@ pub use memo::{
     DoorMemos, KeptWith, Memo, MemoAnswer, MemoJudge, MemoJudgement, MemoMoney, MemoRefusal,
     MemoRequest,
 };
-pub use message::{Handled, Need, No, Owner, Resolution, ToBank, ToWorker, billing_deadline_ms};
+pub use message::{
+    Handled, Need, No, Owner, Resolution, ToBank, ToWorker, UsedUp, WindowUsedUp,
+    billing_deadline_ms,
+};
 pub use money::Amount;
 pub use part::{Keeps, MARKS_BYTES, Part, Stage};
 pub use purse::{At, PurseOptions, Purses};

@@ -4,7 +4,7 @@ use money::Unit;
 use wire::{Action, Verdict};
 
 use crate::spec::MADE_SLOT;
-use crate::{Amount, Hold, Origin, Period};
+use crate::{Amount, Hold, Origin, Period, WindowKind};
 
 /// What a worker says of a purse that wants money.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -152,18 +152,36 @@ impl ToBank {
 pub struct No {
     /// The reason to give...
     pub why: Verdict,
-    /// ...to asks of so much and more. Of smaller ones the bank knows nothing: they are [`Verdict::PurseEmpty`], and it is asked.
+    /// ...to asks of so much and more...
     pub from: Amount,
-    /// From when on an ask may be granted: the end of the window that is used up. 0 where nobody can tell.
-    pub until_ms: u64,
-    /// Which window that is; `None` where the limit of the budget's life, or none, is the reason.
+    /// ...but less than this. Of others the bank knows nothing: they are [`Verdict::PurseEmpty`], and it is asked.
+    pub below: Amount,
+    /// Of which window it is the reason: `None` where that is the limit of the budget's life, or none.
     pub period: Option<Period>,
+    /// How the window's limit comes back.
+    pub kind: WindowKind,
+    /// The window's limit: larger asks are never granted.
+    pub limit: Amount,
+    /// Of a fixed window its end, of a bucket the instant from which on what it refills is counted, ms since 1970: see
+    /// [`No::retry_at_ms`].
+    pub until_ms: u64,
 }
 
 impl No {
+    /// More than every ask.
+    pub const UNBOUNDED: Amount = Amount::new(i64::MAX);
+
     /// The same answer to every ask.
     pub const fn to_all(why: Verdict) -> No {
-        No { why, from: Amount::ZERO, until_ms: 0, period: None }
+        No {
+            why,
+            from: Amount::ZERO,
+            below: No::UNBOUNDED,
+            period: None,
+            kind: WindowKind::Fixed,
+            limit: Amount::ZERO,
+            until_ms: 0,
+        }
     }
 
     /// Money may be on its way: nothing is known of any ask.
@@ -174,14 +192,55 @@ impl No {
         self.from <= Amount::new(1)
     }
 
+    /// The reason that it gives to such an ask.
+    pub fn to(self, amount: Amount) -> Verdict {
+        match self.from <= amount && amount < self.below {
+            true => self.why,
+            false => Verdict::PurseEmpty,
+        }
+    }
+
     /// Does it say that money is used up, and of such an ask?
     pub(crate) fn knows(self, amount: Amount) -> bool {
-        let used_up = matches!(
-            self.why,
+        matches!(
+            self.to(amount),
             Verdict::Exhausted | Verdict::DayExhausted | Verdict::WindowExhausted
-        );
-        used_up && amount >= self.from
+        )
     }
+
+    /// From when on its window has room for such an ask: the end of a fixed window, the instant at which a bucket has as much. `None`: never, or it
+    /// is of no window.
+    pub fn retry_at_ms(self, amount: Amount) -> Option<u64> {
+        let period = self.period.filter(|_| amount <= self.limit)?;
+        let refill_ms = match self.kind {
+            WindowKind::Fixed => 0,
+            WindowKind::Bucket => period.refill_ms(),
+        };
+        let parts = i128::from(amount.get().max(0)) * i128::from(refill_ms);
+        let rate = i128::from(self.limit.get()).max(1);
+        let wait_ms = u64::try_from((parts + rate - 1) / rate).unwrap_or(u64::MAX);
+        Some(self.until_ms.saturating_add(wait_ms))
+    }
+}
+
+/// What the bank said of a refused ask: that less is left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UsedUp {
+    /// What was left, with every purse emptied. Of an ask that is larger than a whole window it is not known.
+    pub left: Amount,
+    /// The window that has no more; `None`: the limit of the budget's life.
+    pub window: Option<WindowUsedUp>,
+}
+
+/// A window that has no room for an ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WindowUsedUp {
+    /// Which it is.
+    pub period: Period,
+    /// Its limit.
+    pub limit: Amount,
+    /// From when on there is room, where nothing comes back before: ms since 1970. `None`: never, as the ask is larger than the limit.
+    pub retry_at_ms: Option<u64>,
 }
 
 /// What became of a request to confirm, settle or release a hold.

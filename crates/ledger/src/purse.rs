@@ -11,7 +11,7 @@ use wire::Verdict;
 
 use crate::books::{minus, plus};
 use crate::token::{DEADLINE_UNIT_MS, SEQ_MAX};
-use crate::{Amount, Hold, Need, No, Period, ToBank, ToWorker};
+use crate::{Amount, Hold, Need, No, ToBank, ToWorker, UsedUp, WindowUsedUp};
 
 /// After a `Want` a purse waits this long before it wants again.
 const WANT_PAUSE_MS: u64 = 5;
@@ -66,9 +66,6 @@ struct Purse {
     asked: Amount,
     low_water: Amount,
     next_seq: u32,
-    /// The answer to asks of `no_from` and more when the purse cannot cover them.
-    why_empty: Verdict,
-    no_from: Amount,
     /// Listed in `wanted`.
     listed: bool,
 }
@@ -83,8 +80,6 @@ impl Purse {
         asked: Amount::ZERO,
         low_water: Amount::ZERO,
         next_seq: 0,
-        why_empty: Verdict::PurseEmpty,
-        no_from: Amount::ZERO,
         listed: false,
     };
 
@@ -94,21 +89,14 @@ impl Purse {
         amount <= self.free && valid && self.next_seq <= SEQ_MAX
     }
 
-    /// Why an ask that is not covered is refused.
-    fn refusal(&self, amount: Amount) -> Verdict {
-        let money_is_there = self.grant != 0 && amount <= self.free;
-        let nothing_known = amount < self.no_from;
-        if money_is_there || nothing_known { Verdict::PurseEmpty } else { self.why_empty }
-    }
-
-    /// Did the bank say of such an ask that the money is used up?
-    fn is_hopeless(&self, amount: Amount) -> bool {
-        No::to_all(self.refusal(amount)).knows(amount)
+    /// Is it short of such an ask? Else the money is there, and cannot be used.
+    fn lacks(&self, amount: Amount) -> bool {
+        self.grant == 0 || amount > self.free
     }
 }
 
 /// Everything that a purse needs to know only when it runs low.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Appetite {
     /// What was refused since the last `Want`, but for asks that the bank had said no to.
     refused: Amount,
@@ -124,15 +112,36 @@ struct Appetite {
     again_ms: u64,
     /// When the bank last said no, by the steady clock.
     denied_ms: u64,
-    /// The bank said that there is nothing before this; 0 where it could not tell.
-    retry_at_ms: u64,
-    /// Of which window it said so.
-    period: Option<Period>,
+    /// What it said, where it gave nothing since.
+    no: No,
     /// Holds made from earlier grants, less those that were undone.
     made: i64,
 }
 
 impl Appetite {
+    /// Nothing was heard of it yet.
+    const NEW: Appetite = Appetite {
+        refused: Amount::ZERO,
+        short: Amount::ZERO,
+        again: Amount::ZERO,
+        again_waits: false,
+        called: Amount::ZERO,
+        again_ms: 0,
+        denied_ms: 0,
+        no: No::LATER,
+        made: 0,
+    };
+
+    /// Why an ask that its purse does not cover is refused.
+    fn refusal(&self, purse: &Purse, amount: Amount) -> Verdict {
+        if purse.lacks(amount) { self.no.to(amount) } else { Verdict::PurseEmpty }
+    }
+
+    /// Did the bank say of such an ask that the money is used up?
+    fn is_hopeless(&self, purse: &Purse, amount: Amount) -> bool {
+        purse.lacks(amount) && self.no.knows(amount)
+    }
+
     /// An ask is not covered: it is judged by the bank, for the first time or again.
     fn lacks(&mut self, amount: Amount, is_hopeless: bool) {
         if !is_hopeless {
@@ -182,7 +191,7 @@ impl Purses {
         self.wanted.reserve(slots.saturating_sub(self.wanted.len()));
         self.outbox.reserve(slots.saturating_sub(self.outbox.len()));
         let slots = slots.max(self.purses.len());
-        self.appetites.resize(slots, Appetite::default());
+        self.appetites.resize(slots, Appetite::NEW);
         self.purses.resize(slots, Purse::EMPTY);
     }
 
@@ -193,7 +202,7 @@ impl Purses {
             return;
         }
         self.held.grow(slots);
-        self.appetites.resize(slots, Appetite::default());
+        self.appetites.resize(slots, Appetite::NEW);
         self.purses.resize(slots, Purse::EMPTY);
     }
 
@@ -207,7 +216,7 @@ impl Purses {
         if purse.grant == 0 {
             // It stays listed, if it is.
             *purse = Purse { listed: purse.listed, ..Purse::EMPTY };
-            self.appetites[slot as usize] = Appetite::default();
+            self.appetites[slot as usize] = Appetite::NEW;
         }
     }
 
@@ -303,7 +312,10 @@ impl Purses {
     /// If there is no such slot.
     pub fn peek(&self, slot: u32, amount: Amount, at: At) -> Result<(), Verdict> {
         let purse = &self.purses[slot as usize];
-        if purse.covers(amount, at) { Ok(()) } else { Err(purse.refusal(amount)) }
+        if purse.covers(amount, at) {
+            return Ok(());
+        }
+        Err(self.appetites[slot as usize].refusal(purse, amount))
     }
 
     /// Before asks are judged: is the purse short of them together, and may the bank have money for one of them? Then the bank is
@@ -317,14 +329,15 @@ impl Purses {
         let (purse, appetite) =
             (&mut self.purses[slot as usize], &mut self.appetites[slot as usize]);
         // What the bank said may be old: a limit was changed, or money came back.
-        let no_is_old = (1..=at.now_ms).contains(&appetite.retry_at_ms)
-            || steady_ms >= appetite.denied_ms + CALLED_PAUSE_MS;
+        let is_over = |amount| appetite.no.retry_at_ms(amount).is_some_and(|ms| ms <= at.now_ms);
+        let is_old = steady_ms >= appetite.denied_ms + CALLED_PAUSE_MS;
         let (mut sum, mut short, mut again) = (Amount::ZERO, Amount::ZERO, None::<Amount>);
         for amount in asks {
-            if purse.is_hopeless(amount) {
-                let least = again.map_or(amount, |again| again.min(amount));
-                again = Some(least).filter(|_| no_is_old);
-            } else if purse.refusal(amount) == Verdict::PurseEmpty {
+            if appetite.is_hopeless(purse, amount) {
+                if is_old || is_over(amount) {
+                    again = Some(again.map_or(amount, |again| again.min(amount)));
+                }
+            } else if appetite.refusal(purse, amount) == Verdict::PurseEmpty {
                 sum = Amount::new(sum.get().saturating_add(amount.get()));
                 short = short.max(amount);
             }
@@ -376,8 +389,9 @@ impl Purses {
 
     #[cold]
     fn refuse_ask(&mut self, slot: u32, amount: Amount, at: At) -> Verdict {
-        if !self.purses[slot as usize].is_hopeless(amount) {
-            let appetite = &mut self.appetites[slot as usize];
+        let purse = &self.purses[slot as usize];
+        let appetite = &mut self.appetites[slot as usize];
+        if !appetite.is_hopeless(purse, amount) {
             appetite.refused = Amount::new(appetite.refused.get().saturating_add(amount.get()));
         }
         self.refuse(slot, amount, at)
@@ -386,8 +400,9 @@ impl Purses {
     #[cold]
     fn refuse(&mut self, slot: u32, amount: Amount, at: At) -> Verdict {
         let purse = &self.purses[slot as usize];
-        self.appetites[slot as usize].lacks(amount, purse.is_hopeless(amount));
-        let why = purse.refusal(amount);
+        let appetite = &mut self.appetites[slot as usize];
+        appetite.lacks(amount, appetite.is_hopeless(purse, amount));
+        let why = appetite.refusal(purse, amount);
         self.list(slot, at.now_ms);
         why
     }
@@ -438,16 +453,14 @@ impl Purses {
         let purse = &mut self.purses[slot as usize];
         purse.free = plus(purse.free, amount);
         purse.low_water = Amount::new(amount.get() / 2);
-        (purse.why_empty, purse.no_from) = (Verdict::PurseEmpty, Amount::ZERO);
+        self.appetites[slot as usize].no = No::LATER;
     }
 
     fn deny(&mut self, slot: u32, no: No, now_ms: u64) {
         let purse = &mut self.purses[slot as usize];
-        (purse.why_empty, purse.no_from) = (no.why, no.from);
         let now_ms = self.steady_ms.unwrap_or(now_ms);
         let appetite = &mut self.appetites[slot as usize];
-        (appetite.denied_ms, appetite.retry_at_ms) = (now_ms, no.until_ms);
-        appetite.period = no.period;
+        (appetite.denied_ms, appetite.no) = (now_ms, no);
         if no.is_to_all() {
             // Until money comes back there is nothing to run low on.
             purse.low_water = Amount::ZERO;
@@ -535,30 +548,15 @@ impl Purses {
         self.purses[slot as usize].free
     }
 
-    /// From when on an ask may be granted that was refused just now, where the bank could tell: the end of the window that is
-    /// used up, or the instant at which a bucket has enough. Milliseconds since the Unix epoch.
-    pub fn retry_at_ms(&self, slot: u32) -> Option<u64> {
-        let known = matches!(
-            self.purses[slot as usize].why_empty,
-            Verdict::DayExhausted | Verdict::WindowExhausted
-        );
-        Some(self.appetites[slot as usize].retry_at_ms).filter(|at_ms| known && *at_ms > 0)
-    }
-
-    /// The window that had less than an ask that was refused just now, where the bank could tell.
-    pub fn period_used_up(&self, slot: u32) -> Option<Period> {
-        self.retry_at_ms(slot).and(self.appetites[slot as usize].period)
-    }
-
-    /// What was left for an ask that was refused just now as more than that, when the bank said so; `None` where it did not.
-    pub fn left_over(&self, slot: u32) -> Option<Amount> {
-        let purse = &self.purses[slot as usize];
-        let known = matches!(
-            purse.why_empty,
-            Verdict::Exhausted | Verdict::DayExhausted | Verdict::WindowExhausted
-        );
+    /// What the bank said of an ask that was refused just now; `None` where it did not say that money is used up.
+    pub fn used_up(&self, slot: u32, amount: Amount) -> Option<UsedUp> {
+        let no = self.appetites[slot as usize].no;
+        let No { period, limit, .. } = no;
+        let retry_at_ms = no.retry_at_ms(amount);
+        let window = period.map(|period| WindowUsedUp { period, limit, retry_at_ms });
         // An answer to every ask leaves nothing.
-        known.then(|| minus(purse.no_from.max(Amount::new(1)), Amount::new(1)))
+        let left = minus(no.from.max(Amount::new(1)), Amount::new(1));
+        no.knows(amount).then_some(UsedUp { left, window })
     }
 
     /// Holds made from the purse of a slot in its life, without those that were undone: told by the numbers of holds, which

@@ -194,21 +194,18 @@ impl WindowLimit {
         }
     }
 
-    /// From when on so much more can be handed out: the end of a fixed window, the instant at which a bucket has as much.
-    /// `None` if it never can.
-    pub(crate) fn ready_ms(&self, used: &WindowUse, now_ms: u64, amount: Amount) -> Option<u64> {
-        if amount > self.limit {
-            return None;
-        }
+    /// The end of a fixed window; of a bucket the instant at which it would have had nothing, if nothing had been taken from it since: from there on
+    /// an ask waits for as much as it needs ([`crate::No::retry_at_ms`]).
+    pub(crate) fn counted_from_ms(&self, used: &WindowUse, now_ms: u64) -> u64 {
         if !self.is_bucket() {
-            return Some(used.until_ms);
+            return used.until_ms;
         }
         let used = used.refilled(*self, now_ms);
-        let short = i128::from(plus(used.used, amount).get()) - i128::from(self.limit.get());
+        let short = i128::from(used.used.get()) - i128::from(self.limit.get());
         let parts = short * i128::from(self.period.refill_ms()) - i128::from(used.rest);
         let rate = i128::from(self.limit.get()).max(1);
-        let wait_ms = (parts + rate - 1).div_euclid(rate).max(0);
-        Some(now_ms.saturating_add(u64::try_from(wait_ms).unwrap_or(u64::MAX)))
+        let wait_ms = (parts + rate - 1).div_euclid(rate);
+        u64::try_from(i128::from(now_ms) + wait_ms).unwrap_or(0)
     }
 }
 
@@ -266,10 +263,19 @@ impl WindowUse {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::No;
     use proptest::prelude::*;
 
     fn full_since(until_ms: u64) -> WindowUse {
         WindowUse { since: 1, until_ms, ..WindowUse::default() }
+    }
+
+    /// What an ask is told that such a window has no room for.
+    fn ready_ms(window: WindowLimit, used: &WindowUse, now_ms: u64, amount: i64) -> Option<u64> {
+        let WindowLimit { period, kind, limit } = window;
+        let until_ms = window.counted_from_ms(used, now_ms);
+        let no = No { period: Some(period), kind, limit, until_ms, ..No::LATER };
+        no.retry_at_ms(Amount::new(amount))
     }
 
     #[test]
@@ -314,13 +320,13 @@ mod tests {
         for (now_ms, left) in [(1_000, 10), (6_999, 10), (7_000, 9), (60_999, 1), (61_000, 0)] {
             assert_eq!(bucket.used_at(&used, now_ms).get(), left, "at {now_ms}");
         }
-        assert_eq!(bucket.ready_ms(&used, 2_000, Amount::new(1)), Some(7_000));
-        assert_eq!(bucket.ready_ms(&used, 2_000, Amount::new(10)), Some(61_000));
-        assert_eq!(bucket.ready_ms(&used, 2_000, Amount::new(11)), None);
+        assert_eq!(ready_ms(bucket, &used, 2_000, 1), Some(7_000));
+        assert_eq!(ready_ms(bucket, &used, 2_000, 10), Some(61_000));
+        assert_eq!(ready_ms(bucket, &used, 2_000, 11), None);
         used.give_back(Amount::new(99), true);
         assert_eq!(used.used, Amount::ZERO, "it never has more than its limit");
         let none = WindowLimit::bucket(Period::Minute, Amount::ZERO);
-        assert_eq!(none.ready_ms(&used, 2_000, Amount::new(1)), None);
+        assert_eq!(ready_ms(none, &used, 2_000, 1), None);
     }
 
     proptest! {
@@ -339,18 +345,20 @@ mod tests {
             }
         }
 
-        /// At the instant that it names there is enough, and a millisecond before there is not.
+        /// At the instant that it names there is enough, and two milliseconds before there is not.
         #[test]
         fn a_bucket_is_ready_when_it_says(limit in 1_i64..1_000_000_000, used in 0_i64..2_000_000_000,
                                           rest in 0_u64..60_000, amount in 1_i64..1_000_000_000) {
             let bucket = WindowLimit::bucket(Period::Minute, Amount::new(limit));
-            let state = WindowUse { used: Amount::new(used), rest, ..full_since(5) };
-            let Some(ready_ms) = bucket.ready_ms(&state, 5, Amount::new(amount)) else {
+            let now_ms = 1_000_000;
+            let state = WindowUse { used: Amount::new(used), rest, ..full_since(now_ms) };
+            let Some(ready_ms) = ready_ms(bucket, &state, now_ms, amount) else {
                 prop_assert!(amount > limit);
                 return Ok(());
             };
-            prop_assert!(bucket.used_at(&state, ready_ms).get() + amount <= limit);
-            prop_assert!(ready_ms == 5 || bucket.used_at(&state, ready_ms - 1).get() + amount > limit);
+            let left = |at_ms| limit - bucket.used_at(&state, at_ms).get();
+            prop_assert!(left(ready_ms.max(now_ms)) >= amount);
+            prop_assert!(ready_ms < now_ms + 2 || left(ready_ms - 2) < amount);
         }
     }
 }

@@ -1,7 +1,10 @@
 //! What one thread of a node counts and others read: figures of purses, verdicts by budget, signs of life. Each has one writer.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicI64, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
 use std::time::Instant;
 
 use ::counters::{Counter, counters};
@@ -126,6 +129,22 @@ impl Pulse {
     }
 }
 
+/// How often the bank took back what calls at other workers than this gave. Written by the bank, before the calls are answered, and read where an
+/// ask is refused; on a line of its own, as the worker writes what is beside it.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct ReturnedElsewhere(AtomicU64);
+
+impl ReturnedElsewhere {
+    pub(crate) fn note(&self) {
+        self.0.fetch_add(1, Release);
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.0.load(Acquire)
+    }
+}
+
 counters! {
     /// Counters of one worker. Written by it alone, read by anybody.
     #[derive(Debug)]
@@ -151,6 +170,8 @@ counters! {
         pub fix: FixCounts,
         /// The keys door's.
         pub keys: KeysCounts,
+        /// Money that calls at other workers gave back.
+        pub(crate) returned: ReturnedElsewhere,
         /// Which kernel thread it is, for its CPU time.
         pub thread: ThreadMeter,
     }
@@ -172,6 +193,7 @@ impl Default for WorkerCounters {
             spend: spend::counts::SeenCalls::default(),
             fix: FixCounts::default(),
             keys: KeysCounts::default(),
+            returned: ReturnedElsewhere::default(),
             thread: ThreadMeter::default(),
         }
     }

@@ -10,7 +10,7 @@
 mod configured;
 
 use ledger::note::NOTE_LEN;
-use ledger::{Amount, At, Hold, MADE_SLOT, Period, TokenError};
+use ledger::{Amount, At, Hold, MADE_SLOT, TokenError, UsedUp};
 use wire::Verdict;
 
 pub use configured::Money;
@@ -172,28 +172,12 @@ impl Till {
         }
     }
 
-    /// When a window of the budget that is used up begins anew, ms since 1970.
-    pub fn retry_at_ms(&self, slot: u32) -> Option<u64> {
-        match slot.checked_sub(MADE_SLOT) {
-            Some(made) => self.made.retry_at_ms(made),
-            None => self.purses.retry_at_ms(slot),
-        }
-    }
-
-    /// Which window that is.
-    pub fn period_used_up(&self, slot: u32) -> Option<Period> {
-        match slot.checked_sub(MADE_SLOT) {
-            Some(made) => self.made.period_used_up(made),
-            None => self.purses.period_used_up(slot),
-        }
-    }
-
-    /// What was left for an ask that was refused just now because it was more than that, where the bank has said how much that is.
+    /// What the bank said of an ask that was refused just now, where it said that money is used up.
     #[must_use]
-    pub fn left_over(&self, slot: u32) -> Option<Amount> {
+    pub fn used_up(&self, slot: u32, amount: Amount) -> Option<UsedUp> {
         match slot.checked_sub(MADE_SLOT) {
-            Some(made) => self.made.left_over(made),
-            None => self.purses.left_over(slot),
+            Some(made) => self.made.used_up(made, amount),
+            None => self.purses.used_up(slot, amount),
         }
     }
 

@@ -233,15 +233,15 @@ impl Till {
 
     /// Asks the bank whether a request with a key may be done, or was done before: `Heard::Claimed`. Both hashes are
     /// made with [`Facts::answer_secret`]. Whoever hears [`ledger::Claimed::New`] ends the claim: with [`Till::resolve_keyed`]
-    /// or [`Till::answered`]. No door gives one up: a call is done although its client is gone.
+    /// [`Till::keep`] or [`Till::answered`]. No door gives one up: a call is done although its client is gone.
     /// `has_token`: the call names one, so it is safe to repeat without a key, too.
     pub fn claim(&mut self, reply: Reply, key: u128, digest: u128, has_token: bool) {
         let (at_ms, reply) = (self.at.now_ms, reply.to_bits());
         self.say_keyed(Keyed::Claim { reply, key, digest, at_ms, has_token });
     }
 
-    /// Has the answer of a claim kept that made a hold, and does nothing else with it: `Door::resolved` with `Granted`,
-    /// once that is sealed.
+    /// Has the answer of a claim kept that made a hold, or found that what it wants had become of its hold before, and does nothing else with that:
+    /// `Door::resolved` with `Granted`, once that is sealed.
     pub fn keep(&mut self, reply: Reply, hold: Hold, origin: Origin, key: u128, answer: &[u8]) {
         let (at_ms, reply, answer) = (self.at.now_ms, reply.to_bits(), answer.into());
         self.say_keyed(Keyed::Keep { hold, at_ms, origin, reply, key, answer });

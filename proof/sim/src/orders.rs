@@ -169,7 +169,7 @@ impl World {
                 Err(format!("order {}: its first answer is forgotten: {order:?}", call.order))
             }
             Claimed::New if is_other || !self.calm && self.orders.rng.chance(80) => {
-                self.say(worker, Keyed::Forget { key });
+                self.refuse_order(worker, key, Verdict::Busy);
                 Ok(())
             }
             Claimed::New => {
@@ -203,14 +203,16 @@ impl World {
         let key = ORDER | call.order as u128;
         let spec = self.specs[self.orders.all[call.order].budget].clone();
         let slot = self.bank.slot(spec.id).filter(|_| !self.workers[worker].journal_fails);
-        let Some(slot) = slot else { return self.say(worker, Keyed::Forget { key }) };
+        let Some(slot) = slot else {
+            return self.refuse_order(worker, key, Verdict::Busy);
+        };
         let purses = &mut self.workers[worker].purses;
         let at = purses.at(now_ms);
         let hold = match purses.reserve(slot, Amount::new(call.amount), at) {
             Ok(hold) => hold,
             Err(verdict) => {
                 self.stats.one("order: refused");
-                return self.say(worker, Keyed::Answered { key, verdict, answer: Box::default() });
+                return self.refuse_order(worker, key, verdict);
             }
         };
         let at_ms = self.workers[worker].latest_ms.max(now_ms);
@@ -220,6 +222,11 @@ impl World {
         self.orders.made.insert(reply, (hold, answer.clone()));
         let origin = Origin { door: Door::Spend, request_id: call.order as u64 };
         self.say(worker, Keyed::Keep { hold, at_ms: now_ms, origin, reply, key, answer });
+    }
+
+    /// Nothing is done for an order, and those who wait for it hear so.
+    fn refuse_order(&mut self, worker: usize, key: u128, verdict: Verdict) {
+        self.say(worker, Keyed::Answered { key, verdict, answer: Box::default() });
     }
 
     /// A worker hears whether the hold of an order is kept. One that is not is given back.
@@ -247,7 +254,7 @@ impl World {
             return self.order_heard(call, answer);
         }
         self.stats.one("order: not kept, given back");
-        self.say(worker, Keyed::Forget { key: ORDER | call.order as u128 });
+        self.refuse_order(worker, ORDER | call.order as u128, verdict);
         self.give_back(worker, call, hold, now_ms);
         Ok(())
     }
@@ -269,6 +276,8 @@ impl World {
         if let Some((first, first_ms)) = &order.first
             && **first != *answer
             && call.at_ms < first_ms.saturating_add(kept_ms)
+            // What was on its way since before the first one was judged may be over.
+            && *first_ms < at_ms.saturating_add(kept_ms)
         {
             return Err(format!(
                 "order {}: a second hold {hold:?} beside {:?}",
@@ -277,7 +286,8 @@ impl World {
             ));
         }
         // Lost on its way, the order is sent again.
-        if self.calm || !self.orders.rng.chance(200) {
+        let is_late = order.first.as_ref().is_some_and(|(_, first_ms)| at_ms < *first_ms);
+        if !is_late && (self.calm || !self.orders.rng.chance(200)) {
             order.first = Some((answer, at_ms));
         }
         let budget = self.specs[order.budget].id;

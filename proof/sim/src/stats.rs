@@ -20,7 +20,7 @@ pub const EVENTS: [&str; 126] = [
     "order: key reused",
     "order: refused",
     "order: not kept, given back",
-    "claim given up",
+    "repeat kept under a key",
     "first answer again",
     "made: a budget",
     "made: a budget came back",

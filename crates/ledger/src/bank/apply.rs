@@ -239,7 +239,7 @@ impl Bank {
             Some(KeptWith::Memo(memo)) => Memos::check(memo)?,
         }
         match verdict {
-            Verdict::Granted => self.check_answered(hold, amount, kept.is_some())?,
+            Verdict::Granted => self.check_answered(hold, amount, kept)?,
             _ => self.apply_resolved(hold, (verdict, amount, keeps_rest), at_ms)?,
         }
         match kept {
@@ -253,18 +253,20 @@ impl Bank {
         Ok(())
     }
 
-    /// The answer to a reservation with a key, or its memo: its hold is open, and stays so.
+    /// An answer that is kept for a key, or a memo: its hold stays what it is.
     fn check_answered(
         &self,
         hold: &Hold,
         amount: Amount,
-        is_kept: bool,
+        kept: Option<&KeptWith>,
     ) -> Result<(), ReplayError> {
+        // A memo is of a hold that was made for it; an answer may be that to a repeat.
+        let (is_kept, is_answer) = (kept.is_some(), matches!(kept, Some(KeptWith::Answer(_))));
         let (number, seq, verdict) = (hold.grant, hold.seq, Verdict::Granted);
         let grant = self.grants.get(number).ok_or(ReplayError::NoGrant(number))?;
         let sound = (Amount::new(1)..=money::ASK_MAX).contains(&hold.amount)
             && seq <= SEQ_MAX
-            && grant.mark(seq) == Mark::Open;
+            && (grant.mark(seq) == Mark::Open || is_answer);
         let whole = sound && is_kept && amount == Amount::ZERO;
         if whole { Ok(()) } else { Err(ReplayError::NotPossible { grant: number, seq, verdict }) }
     }

@@ -155,11 +155,7 @@ impl Bank {
             return;
         }
         let no = match beyond.or(lacks.then_some(need.sum())) {
-            // Nothing is left anywhere else: the least that the purse does not cover is refused, and so is all that is more.
-            Some(_) if elsewhere <= amount => {
-                let least = plus(reach.max(Amount::ZERO), Amount::new(1));
-                No { from: Amount::ZERO, ..self.no(slot, least, held) }
-            }
+            Some(refused) if elsewhere <= amount => self.no_more(slot, refused, reach, held),
             Some(refused) => self.no(slot, refused, held),
             None => No::LATER,
         };
@@ -241,8 +237,8 @@ impl Bank {
 
     /// Does the window that has nothing left give again so soon that asks can wait for it?
     fn ready_soon(&self, slot: u32, amount: Amount) -> bool {
-        let No { until_ms, .. } = self.no(slot, amount, Amount::ZERO);
-        until_ms > 0 && until_ms <= self.now_ms + HUNGRY_MS
+        let ready_ms = self.no(slot, amount, Amount::ZERO).retry_at_ms(amount);
+        ready_ms.is_some_and(|ready_ms| ready_ms <= self.now_ms + HUNGRY_MS)
     }
 
     /// What the purse would use in `refresh_ms` at the rate of its asks since it last wanted something.
@@ -532,39 +528,89 @@ impl Bank {
         None
     }
 
-    /// Which limit has less than `amount` left with every purse emptied, less what is `held`, from how much on that holds, and from
-    /// when on there is so much again: of windows the one that lasts longest. The limit of its life goes before all windows, as
-    /// nobody needs to ask again. [`No::LATER`] where no limit has less: what is asked for lies in purses.
+    /// The answer to an ask where nothing is left outside the purse: the least that this does not cover is refused, and so is all that is more, as
+    /// far as it is for the same reason.
+    fn no_more(&self, slot: u32, refused: Amount, reach: Amount, held: Amount) -> No {
+        let least = self.no(slot, beyond(reach), held);
+        match least.to(refused) {
+            Verdict::PurseEmpty => self.no(slot, refused, held),
+            _ => No { from: Amount::ZERO, ..least },
+        }
+    }
+
+    /// Which limit has less than `amount` left with every purse emptied, less what is `held`, and of which asks that holds: of windows the one that
+    /// lasts longest. The limit of its life goes before all windows, as nobody needs to ask again. [`No::LATER`] where no limit has less: what is asked
+    /// for lies in purses.
     fn no(&self, slot: u32, amount: Amount, held: Amount) -> No {
-        let (mut life, mut window_no) = (None, None);
+        let (mut life, mut longest) = (None, None::<Lacking>);
+        let mut below = No::UNBOUNDED;
         for budget in self.chain(slot).map(|level| self.budget(level)) {
             let parked = minus(budget.in_purses(), held);
             let left = plus(budget.left_of_life(), parked);
-            if left < amount {
-                life = Some(life.map_or(left, |least: Amount| least.min(left)));
+            match left < amount {
+                true => life = Some(life.map_or(left, |least: Amount| least.min(left))),
+                false => below = below.min(beyond(left)),
             }
             for (window, used) in budget.windows() {
                 let left = plus(budget.left_of(window, used, self.now_ms), parked);
                 if left >= amount {
+                    below = below.min(beyond(left));
                     continue;
                 }
-                let until_ms = match window.is_day() {
-                    true => Some(budget.day.end.ms()),
-                    false => window.ready_ms(used, self.now_ms, amount),
+                let from_ms = match window.is_day() {
+                    true => budget.day.end.ms(),
+                    false => window.counted_from_ms(used, self.now_ms),
                 };
-                let until_ms = until_ms.unwrap_or(u64::MAX);
-                window_no = window_no.max(Some((until_ms, window.is_day(), left, window.period)));
+                let one = Lacking { window: *window, left, from_ms };
+                let is_longer = longest.is_none_or(|it| one.lasts(amount) > it.lasts(amount));
+                let shorter = if is_longer { longest.replace(one) } else { Some(one) };
+                below = shorter.map_or(below, |it| below.min(it.stays_shorter_below(amount)));
             }
         }
-        let from = |left: Amount| plus(left.max(Amount::ZERO), Amount::new(1));
-        match (life, window_no) {
-            (Some(left), _) => No { from: from(left), ..No::to_all(Verdict::Exhausted) },
-            (None, Some((until_ms, is_day, left, period))) => {
-                let why = if is_day { Verdict::DayExhausted } else { Verdict::WindowExhausted };
-                let until_ms = if until_ms == u64::MAX { 0 } else { until_ms };
-                No { why, from: from(left), until_ms, period: Some(period) }
-            }
+        match (life, longest) {
+            (Some(left), _) => No { from: beyond(left), ..No::to_all(Verdict::Exhausted) },
+            (None, Some(longest)) => longest.no(amount, below),
             (None, None) => No::LATER,
+        }
+    }
+}
+
+/// The least ask that is more than this.
+fn beyond(left: Amount) -> Amount {
+    plus(left.max(Amount::ZERO), Amount::new(1))
+}
+
+/// A window that has less left than an ask.
+#[derive(Clone, Copy)]
+struct Lacking {
+    window: WindowLimit,
+    left: Amount,
+    /// See [`WindowLimit::counted_from_ms`].
+    from_ms: u64,
+}
+
+impl Lacking {
+    fn no(self, amount: Amount, below: Amount) -> No {
+        let WindowLimit { period, kind, limit } = self.window;
+        let day = self.window.is_day();
+        let why = if day { Verdict::DayExhausted } else { Verdict::WindowExhausted };
+        // Of asks that it has room for at times nothing is said: other windows may last longer for them.
+        let from = if amount > limit { beyond(limit) } else { beyond(self.left) };
+        No { why, from, below, period: Some(period), kind, limit, until_ms: self.from_ms }
+    }
+
+    /// Until when it refuses such an ask; days last longer than what ends with them.
+    fn lasts(self, amount: Amount) -> (u64, bool) {
+        let until_ms = self.no(amount, No::UNBOUNDED).retry_at_ms(amount);
+        (until_ms.unwrap_or(u64::MAX), self.window.is_day())
+    }
+
+    /// Another window refuses such an ask for longer: from how much on that may be otherwise.
+    fn stays_shorter_below(self, amount: Amount) -> Amount {
+        match () {
+            () if amount > self.window.limit => No::UNBOUNDED,
+            () if self.window.is_bucket() => beyond(amount),
+            () => beyond(self.window.limit),
         }
     }
 }

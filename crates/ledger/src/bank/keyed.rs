@@ -14,7 +14,6 @@ use super::answers::less_one;
 use super::resolve::ResolveRequest;
 use super::{Bank, Options, Out};
 use crate::keyed::{ANSWER_BYTES_MAX, CLAIM_WAITERS_MAX, CLAIMS_MAX, caller};
-use crate::page::Mark;
 use crate::{
     Amount, Claimed, Hold, Kept, KeptWith, KeyBytes, Keyed, Origin, Record, Resolution, ToWorker,
 };
@@ -117,7 +116,7 @@ impl Bank {
             }
             Keyed::Keep { hold, at_ms, origin, reply, key, answer } => {
                 let at_ms = self.stamp(worker, at_ms);
-                let verdict = self.keep_grant(worker, (hold, origin), at_ms, (key, answer), out);
+                let verdict = self.keep_alone(worker, (hold, origin), at_ms, (key, answer), out);
                 let resolution = Resolution::refused(verdict);
                 out.send(worker, ToWorker::Resolved { reply, resolution });
             }
@@ -132,7 +131,6 @@ impl Bank {
                     answer_all(claim, verdict, &answer, out);
                 }
             }
-            Keyed::Forget { key } => self.pass_on(worker, key, out),
             Keyed::Memo(request) => self.step_memo(worker, *request, out),
         }
     }
@@ -188,8 +186,8 @@ impl Bank {
         all
     }
 
-    /// Keeps the answer to a reservation with a key, in a record of its own: nothing else becomes of its hold now.
-    fn keep_grant(
+    /// Keeps an answer in a record of its own, which leaves the hold as it is.
+    fn keep_alone(
         &mut self,
         worker: u16,
         (hold, origin): (Hold, Origin),
@@ -202,9 +200,8 @@ impl Bank {
         if answer.len() > ANSWER_BYTES_MAX {
             return Verdict::BadAmount;
         }
-        let Some(grant) = self.grants.get(hold.grant) else { return Verdict::TooOld };
-        if grant.mark(hold.seq) != Mark::Open {
-            return Verdict::AlreadySettled;
+        if self.grants.get(hold.grant).is_none() {
+            return Verdict::TooOld;
         }
         let (verdict, amount) = (Verdict::Granted, Amount::ZERO);
         let kept = Kept { key, digest, answer: answer.clone() };
@@ -247,15 +244,6 @@ impl Bank {
             }
         }
         resolution
-    }
-
-    /// The asker is gone: the first of those who wait does it.
-    fn pass_on(&mut self, worker: u16, key: u128, out: &mut Out) {
-        let Some(mut claim) = self.claims.end(worker, key) else { return };
-        let Some(next) = claim.waiting.pop_front() else { return };
-        self.claims.waiting += claim.waiting.len();
-        self.claims.begin(key, Claim { worker: next.worker, ..claim });
-        out.claimed.push((next.worker, next.reply, Claimed::New));
     }
 }
 

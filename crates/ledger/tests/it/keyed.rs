@@ -81,25 +81,6 @@ fn who_comes_while_the_first_is_under_way_waits_for_its_answer() {
 }
 
 #[test]
-fn a_claim_whose_asker_is_gone_passes_to_the_first_who_waits() {
-    let mut bench = bench();
-    assert_eq!(bench.claim_as(0, 1, KEY, DIGEST), Some(Claimed::New));
-    assert_eq!(bench.claim_as(1, 2, KEY, DIGEST), None);
-    assert_eq!(bench.claim_as(0, 3, KEY, DIGEST), None);
-    bench.step_keyed(1, Keyed::Forget { key: KEY });
-    assert_eq!(bench.claimed, [], "a worker forgets its own claims only");
-    bench.step_keyed(0, Keyed::Forget { key: KEY });
-    assert_eq!(std::mem::take(&mut bench.claimed), [(1, 2, Claimed::New)]);
-    bench.step_keyed(0, Keyed::Forget { key: KEY });
-    assert_eq!(bench.claimed, [], "it is the other worker's now");
-    spend(&mut bench, 1, KEY, b"second");
-    let answer = Claimed::Answer { verdict: Verdict::Settled, answer: b"second"[..].into() };
-    assert_eq!(std::mem::take(&mut bench.claimed), [(0, 3, answer)]);
-    bench.step_keyed(0, Keyed::Forget { key: KEY });
-    assert_eq!(bench.bank.claims(), 0);
-}
-
-#[test]
 fn a_refusal_reaches_those_who_wait_and_is_not_kept() {
     let mut bench = bench();
     assert_eq!(bench.claim_as(0, 1, KEY, DIGEST), Some(Claimed::New));
@@ -221,7 +202,7 @@ fn the_answer_to_a_reservation_is_sealed_and_leaves_its_hold_open() {
     assert_eq!(bench.line(1, ledger::Line::Settled), 0);
     assert_eq!(bench.resolve(Action::Settle, hold, 70), (Verdict::Settled, false));
     bench.check();
-    // Of a hold that was judged there is no such answer, nor without a key.
+    // There is no such record without an answer.
     let mut bank = replay(&options(2), &bench.records);
     let kept = bench
         .records
@@ -240,6 +221,32 @@ fn the_answer_to_a_reservation_is_sealed_and_leaves_its_hold_open() {
         kept: None,
     };
     assert!(matches!(bank.replay(&bare), Err(ReplayError::NotPossible { .. })));
+}
+
+/// A settle under a key of a hold that is settled books nothing; its answer is kept nevertheless, and sealed.
+#[test]
+fn the_answer_to_a_repeat_under_a_key_is_kept_and_leaves_its_hold_as_it_is() {
+    let mut bench = bench();
+    let hold = bench.insist(0, 1, 100).unwrap();
+    assert_eq!(bench.resolve(Action::Settle, hold, 70), (Verdict::Settled, false));
+    assert_eq!(bench.claim_as(0, 1, KEY, DIGEST), Some(Claimed::New));
+    assert_eq!(bench.claim_as(1, 2, KEY, DIGEST), None, "it waits");
+    let settled = bench.resolve_keyed(0, (Action::Settle, hold, 50), KEY, b"new");
+    assert_eq!(settled, (Verdict::Settled, true));
+    let (at_ms, origin, reply) = (bench.now_ms, crate::bench::ORIGIN, 7);
+    let (key, answer_bytes) = (KEY, b"repeat"[..].into());
+    let keep = Keyed::Keep { hold, at_ms, origin, reply, key, answer: answer_bytes };
+    assert_eq!(bench.step_keyed(0, keep), Some((Verdict::Granted, false)));
+    let first = || answer(Verdict::Granted, b"repeat");
+    assert_eq!(std::mem::take(&mut bench.claimed), [(1, 2, first().unwrap())]);
+    assert_eq!(bench.claim(1, KEY, DIGEST), first());
+    assert_eq!(bench.claim(1, KEY, DIGEST + 1), Some(Claimed::Conflict));
+    let sealed = bench.records.len();
+    bench.crash_with(options(2), sealed);
+    assert_eq!(bench.claim(1, KEY, DIGEST), first());
+    assert_eq!(bench.line(1, ledger::Line::Settled), 70);
+    assert_eq!(bench.resolve(Action::Settle, hold, 70), (Verdict::Settled, true));
+    bench.check();
 }
 
 /// A journal is read alike, whatever the time is for which answers were kept when it was written.
@@ -309,8 +316,6 @@ enum Op {
     Ask { worker: u16, key: u8, digest: u8 },
     /// One who may do it does.
     Spend { pick: usize },
-    /// The connection of one who may do it is gone, before the bank was asked.
-    Gone { pick: usize },
     /// One who may do it was refused.
     Refused { pick: usize },
     /// Time passes.
@@ -327,7 +332,6 @@ fn op() -> impl Strategy<Value = Op> {
         8 => (0..2u16, 0..5u8, 0..8u8)
             .prop_map(|(worker, key, digest)| Op::Ask { worker, key, digest: digest / 7 }),
         5 => pick.clone().prop_map(|pick| Op::Spend { pick }),
-        1 => pick.clone().prop_map(|pick| Op::Gone { pick }),
         1 => pick.prop_map(|pick| Op::Refused { pick }),
         1 => (0..2_000u64).prop_map(|ms| Op::Advance { ms }),
         1 => (0..KEPT_MS).prop_map(|ms| Op::Advance { ms }),
@@ -357,11 +361,6 @@ impl World {
         match *op {
             Op::Ask { worker, key, digest } => self.ask(bench, worker, key.into(), digest.into()),
             Op::Spend { pick } => self.spend(bench, pick),
-            Op::Gone { pick } => {
-                if let Some((worker, key, _)) = self.take(pick) {
-                    bench.step_keyed(worker, Keyed::Forget { key });
-                }
-            }
             Op::Refused { pick } => {
                 if let Some((worker, key, _)) = self.take(pick) {
                     let (verdict, answer) = (Verdict::Exhausted, b"no"[..].into());

@@ -31,6 +31,12 @@ fn used(bench: &Bench) -> i64 {
     bench.bank.windows(0).next().unwrap().1.get()
 }
 
+/// From when on the bank said that there is more for an ask which a worker refused.
+fn retry_at_ms(bench: &Bench, worker: usize, amount: i64) -> Option<u64> {
+    let used_up = bench.purses[worker].used_up(0, Amount::new(amount));
+    used_up.and_then(|used_up| used_up.window).and_then(|window| window.retry_at_ms)
+}
+
 /// Asks of one, each by the next worker, until one is refused; settles all. How many, and the last "no".
 fn ones(bench: &mut Bench, workers: usize) -> (usize, Verdict) {
     // A purse that was denied a moment ago does not ask again at once.
@@ -49,7 +55,7 @@ fn a_minute_is_whole_again_at_its_end() {
     let start_ms = ms(NOON) + 59_000;
     let mut bench = Bench::at(start_ms, options(4), &[windowed([fixed(Period::Minute, 10)])]);
     assert_eq!(ones(&mut bench, 4), (10, Verdict::WindowExhausted));
-    let retry_ms = bench.purses[2].retry_at_ms(0);
+    let retry_ms = retry_at_ms(&bench, 2, 1);
     assert_eq!(retry_ms, Some(ms(NOON) + MINUTE));
     bench.now_ms = ms(NOON) + MINUTE;
     assert_eq!(ones(&mut bench, 4), (10, Verdict::WindowExhausted), "without any pause");
@@ -67,7 +73,7 @@ fn several_windows_hold_at_once() {
         bench.now_ms = ms(NOON) + minute as u64 * MINUTE;
         assert_eq!(ones(&mut bench, 2), (expected, Verdict::WindowExhausted), "minute {minute}");
     }
-    assert_eq!(bench.purses[0].retry_at_ms(0), Some(ms(NOON) + 60 * MINUTE));
+    assert_eq!(retry_at_ms(&bench, 0, 1), Some(ms(NOON) + 60 * MINUTE));
     bench.now_ms = ms(NOON) + 60 * MINUTE;
     assert_eq!(ones(&mut bench, 2).0, 4);
     bench.check();
@@ -79,11 +85,51 @@ fn the_verdict_names_the_limit() {
     let poor = BudgetSpec { limit: Amount::new(5), ..windowed([fixed(Period::Minute, 10)]) };
     let mut bench = Bench::at(ms(NOON), options(2), &[poor]);
     assert_eq!(ones(&mut bench, 2), (5, Verdict::Exhausted));
-    assert_eq!(bench.purses[0].retry_at_ms(0), None);
+    assert_eq!(retry_at_ms(&bench, 0, 1), None);
     let days = [fixed(Period::Minute, 10), fixed(Period::Day, 3)];
     let mut bench = Bench::at(ms(NOON), options(1), &[windowed(days)]);
     assert_eq!(ones(&mut bench, 1), (3, Verdict::DayExhausted));
-    assert_eq!(bench.purses[0].retry_at_ms(0), Some(ms("2026-06-03T00:00:00Z")));
+    assert_eq!(retry_at_ms(&bench, 0, 1), Some(ms("2026-06-03T00:00:00Z")));
+}
+
+/// A larger ask right behind a smaller one: what the bank said of that is not its answer.
+#[test]
+fn each_ask_hears_the_limit_that_it_meets_and_its_own_time() {
+    let budget = BudgetSpec { limit: Amount::new(100), ..windowed([fixed(Period::Hour, 60)]) };
+    let mut bench = Bench::at(ms(NOON), options(2), &[budget]);
+    let hold = bench.wait_for(0, 1, 60).unwrap();
+    assert_eq!(bench.settle(hold, 60), Verdict::Settled);
+    assert_eq!(bench.wait_for(1, 1, 30).unwrap_err(), Verdict::WindowExhausted);
+    assert_eq!(bench.wait_for(1, 1, 50).unwrap_err(), Verdict::Exhausted, "40 are left for life");
+    assert_eq!(bench.wait_for(1, 1, 30).unwrap_err(), Verdict::WindowExhausted);
+
+    let windows = [bucket(Period::Minute, 10), fixed(Period::Day, 30)];
+    let mut bench = Bench::at(ms(NOON), options(1), &[windowed(windows)]);
+    let hold = bench.wait_for(0, 1, 10).unwrap();
+    assert_eq!(bench.settle(hold, 10), Verdict::Settled);
+    for (amount, wait_s) in [(1, 6), (5, 30), (9, 54), (2, 12)] {
+        let denied = bench.wait_for(0, 1, amount).unwrap_err();
+        assert_eq!(denied, Verdict::WindowExhausted);
+        assert_eq!(retry_at_ms(&bench, 0, amount), Some(ms(NOON) + wait_s * 1_000), "{amount}");
+    }
+    let denied = bench.wait_for(0, 1, 25).unwrap_err();
+    assert_eq!(denied, Verdict::WindowExhausted, "the bucket never has 25, before the day ends");
+    assert_eq!(retry_at_ms(&bench, 0, 25), None);
+}
+
+#[test]
+fn an_ask_of_more_than_a_whole_window_is_told_so_and_hides_nothing_from_smaller_ones() {
+    let days = [fixed(Period::Minute, 4), fixed(Period::Day, 6)];
+    let mut bench = Bench::at(ms(NOON), options(2), &[windowed(days)]);
+    assert_eq!(bench.wait_for(0, 1, 5).unwrap_err(), Verdict::WindowExhausted);
+    let minute = bench.purses[0].used_up(0, Amount::new(5)).unwrap().window.unwrap();
+    assert_eq!((minute.period, minute.limit.get()), (Period::Minute, 4));
+    assert_eq!(minute.retry_at_ms, None, "never");
+    let hold = bench.wait_for(0, 1, 4).expect("it is there");
+    assert_eq!(bench.settle(hold, 4), Verdict::Settled);
+    bench.now_ms += MINUTE;
+    assert_eq!(bench.wait_for(0, 1, 5).unwrap_err(), Verdict::WindowExhausted);
+    assert_eq!(bench.wait_for(0, 1, 3).unwrap_err(), Verdict::DayExhausted, "2 are left today");
 }
 
 #[test]
@@ -92,7 +138,7 @@ fn a_bucket_gives_one_each_six_seconds_and_never_two_minutes_at_once() {
     assert_eq!(ones(&mut bench, 3), (10, Verdict::WindowExhausted));
     let waited = bench.now_ms - ms(NOON);
     assert!(waited < 6_000, "{waited}");
-    assert_eq!(bench.purses[1].retry_at_ms(0), Some(ms(NOON) + 6_025));
+    assert_eq!(retry_at_ms(&bench, 1, 1), Some(ms(NOON) + 6_025));
     bench.now_ms = ms(NOON) + 5_900;
     assert_eq!(ones(&mut bench, 3).0, 0);
     bench.now_ms = ms(NOON) + 6_000;

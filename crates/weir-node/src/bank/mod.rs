@@ -366,7 +366,7 @@ impl BankThread {
                         self.pacer.watch(&message);
                         let before = self.out.records.len();
                         self.bank.step(worker, message, &mut self.out);
-                        self.tell_pacer(before);
+                        self.told_of(before, worker);
                     }
                     Up::Keyed(message) => self.take_keyed(worker, message.1, refuse),
                     // As many as workers let wait.
@@ -399,7 +399,19 @@ impl BankThread {
         }
         let before = self.out.records.len();
         self.bank.step_keyed(worker, message, &mut self.out);
+        self.told_of(before, worker);
+    }
+
+    /// What calls at this worker came to, by the records since `before`.
+    fn told_of(&mut self, before: usize, worker: u16) {
         self.tell_pacer(before);
+        if self.links.len() == 1 || !self.out.records[before..].iter().any(gives_back) {
+            return;
+        }
+        let all = self.links.iter().enumerate();
+        for (_, link) in all.filter(|(number, _)| *number != usize::from(worker)) {
+            link.counters.returned.note();
+        }
     }
 
     /// What was settled by the records since `before`. A hold that is topped up was settled before, and counts once.
@@ -997,5 +1009,14 @@ impl Link {
         if self.backlog.len() < before {
             self.waker.wake();
         }
+    }
+}
+
+/// Does a hold end for less than it had set aside?
+fn gives_back(record: &Record) -> bool {
+    match record {
+        Record::Resolved { verdict: Verdict::Released, .. } => true,
+        Record::Resolved { verdict: Verdict::Settled, hold, amount, .. } => *amount < hold.amount,
+        _ => false,
     }
 }

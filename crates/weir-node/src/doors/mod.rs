@@ -657,7 +657,7 @@ impl Doors {
             on,
             batch: BatchDoor::new(DoorId::Batch as u8, Arc::clone(batch), counters()),
             openrtb: OpenRtbDoor::new(DoorId::OpenRtb as u8, bids, profiles.clone()),
-            spend: SpendDoor::new(DoorId::Spend as u8, calls),
+            spend: SpendDoor::new(DoorId::Spend as u8, calls, counters()),
             fix: FixDoor::new(on.has(DoorId::Fix as usize), fix, counters()),
             keys: KeysDoor::new(keys.as_ref(), worker, waker, counters()),
         }

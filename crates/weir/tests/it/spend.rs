@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::openrtb::{Answer, Http};
 use crate::openrtb_disk::{limit_files, wait_journal};
 use crate::openrtb_http::gzip;
-use crate::support::{Node, Setup, line, over_transports, wait_for, wait_value};
+use crate::support::{Node, Setup, cores, line, over_transports, wait_for, wait_value};
 
 /// Where the door of a node listens.
 pub(crate) fn door(node: &Node) -> SocketAddr {
@@ -186,6 +186,51 @@ fn who_asks_for_too_much_is_told_what_is_left() {
         assert!(told.starts_with(left), "{told}");
         // When there is more is told as an instant, too.
         assert_eq!(left.contains("'s limit"), told.contains("00:00Z on there is more"), "{told}");
+    }
+}
+
+/// What was released, and answered so, is there for the next ask at whatever worker, also where that had just refused one.
+#[test]
+fn money_that_was_given_back_at_one_worker_is_there_at_another() {
+    let setup = patient(&line(1, "1", "")).with("workers.cores", &cores(2));
+    let node = setup.with("spend.wait_ms", "500").start();
+    // Which of the workers each meets is chance: of sixteen, hardly all the same one.
+    let mut callers: Vec<Caller> = (0..16).map(|_| Caller::to(&node)).collect();
+    let all = json!({"budget": 1, "amount": "1"});
+    let mut token = callers[0].reserve(1, "1");
+    for turn in 0..64 {
+        let (holder, next) = (turn % 16, (turn + 1) % 16);
+        let refused = callers[next].call("reserve", &all).1;
+        assert_eq!(refused["verdict"], "exhausted", "turn {turn}: {refused}");
+        assert_eq!(callers[holder].call("release", &json!({"token": token})).0, 200);
+        let (status, granted) = callers[next].call("reserve", &all);
+        assert_eq!(status, 200, "turn {turn}: {granted}");
+        token = granted["token"].as_str().unwrap().to_owned();
+    }
+}
+
+/// An ask that no window ever has room for is told so, and not to come again in a second.
+#[test]
+fn an_ask_of_more_than_a_whole_window_is_told_that_it_never_fits() {
+    let lines = [
+        line(1, "1", ",\"daily\":\"0.10\""),
+        line(2, "9", ",\"windows\":{\"minute\":{\"limit\":\"0.10\",\"kind\":\"bucket\"}}"),
+    ];
+    let node = patient(&lines.concat()).start();
+    let mut caller = Caller::to(&node);
+    for (budget, period) in [(1, "day"), (2, "minute")] {
+        let ask = |amount: &str| json!({"budget": budget, "amount": amount}).to_string();
+        assert_eq!(caller.post("/v1/spend", &ask("0.04")).status, 200);
+        let never = wait_value("the bank's word", || {
+            let answer = caller.post("/v1/reserve", &ask("0.11"));
+            assert_eq!(answer.status, 429, "{answer:?}");
+            (answer.header("retry-after") != Some("1")).then_some(answer)
+        });
+        assert_eq!(never.header("retry-after"), Some("86400"), "{never:?}");
+        let detail = never.json()["detail"].as_str().unwrap().to_owned();
+        let expected = format!("an ask of more than 0.10 USD, the {period}'s whole limit");
+        assert!(detail.starts_with(&expected), "{detail}");
+        assert_eq!(caller.post("/v1/spend", &ask("0.06")).status, 200, "the rest is there");
     }
 }
 

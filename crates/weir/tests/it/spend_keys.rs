@@ -103,6 +103,37 @@ fn a_reservation_under_a_key_is_one_hold_also_after_a_crash() {
     assert_eq!(node.budget(1).settled, 1_500_000);
 }
 
+/// A call whose token was used before books nothing; its answer is the first under its key nevertheless, whatever happens to the hold after it.
+#[test]
+fn the_answer_to_a_token_that_was_used_before_is_kept_under_its_key() {
+    let mut node = one().start();
+    let token = Caller::to(&node).reserve(1, "1");
+    let confirm = json!({"token": token}).to_string();
+    assert!(is(&Caller::to(&node).post("/v1/confirm", &confirm), 200, "confirmed"));
+    let settle = json!({"token": token, "amount": "0.30"}).to_string();
+    let again = |node: &Node, call: &str, body: &str| {
+        let answer = keyed(node, "late").post(&format!("/v1/{call}"), body);
+        (answer.status, answer.body)
+    };
+    let confirmed = again(&node, "confirm", &confirm);
+    assert!(
+        confirmed.0 == 200 && String::from_utf8_lossy(&confirmed.1).contains("\"repeat\":true")
+    );
+    assert!(is(&Caller::to(&node).post("/v1/settle", &settle), 200, "settled"));
+    let settled = again(&node, "settle", &settle);
+    let text = String::from_utf8_lossy(&settled.1).into_owned();
+    assert_eq!(settled.0, 200);
+    assert!(text.contains("\"amount\":\"0.30\",\"repeat\":true"), "{text}");
+    for _ in 0..2 {
+        assert_eq!(again(&node, "confirm", &confirm), confirmed, "although it is settled by now");
+        assert_eq!(again(&node, "settle", &settle), settled);
+        let other = json!({"token": token, "amount": "0.31"}).to_string();
+        assert_eq!(again(&node, "settle", &other).0, 409, "key_reused");
+        node = node.restart();
+    }
+    assert_eq!(node.budget(1).settled, 300_000);
+}
+
 /// When no further key is taken, whoever has a token is not refused: its settle is done, and its repeat says so.
 #[test]
 fn a_full_table_of_keys_refuses_new_money_and_no_settle() {

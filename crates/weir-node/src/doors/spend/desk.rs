@@ -14,7 +14,9 @@ use std::sync::Arc;
 
 use access::Principal;
 use door_spend::{Call, CallKind, Fault, Field, Outcome, Subject};
-use ledger::{Action, Amount, Claimed, Door as Origins, Handled, Hold, Origin, Owner, Resolution};
+use ledger::{
+    Action, Amount, Claimed, Door as Origins, Handled, Hold, Origin, Owner, Resolution, UsedUp,
+};
 use money::{ASK_MAX, ParseAmountError, Unit};
 use weir_till::{Ask, DueQueue, Reply, Till};
 use wire::{BudgetName, Verdict};
@@ -26,6 +28,11 @@ use super::returns::Returns;
 use super::waiting::{Entry, FILLS_A_CALL_MAX, FILLS_MAX, Fill, Job, Next, WaitingCalls};
 
 const KEY_REUSED: &str = "the same Idempotency-Key came with another body, and what the first one booked stands; use a new key";
+
+const ORIGIN: Origin = Origin { door: Origins::Spend, request_id: 0 };
+
+/// When an ask that can never be granted may be sent again, ms: a client that does what it is told troubles nobody.
+const NEVER_MS: u64 = 86_400_000;
 
 /// What stands behind the protocol.
 pub(crate) struct Desk {
@@ -246,7 +253,7 @@ impl Desk {
                 if why == Verdict::Busy {
                     return Err(full(&self.terms.full.grants));
                 }
-                Err(too_much(till, owner, why))
+                Err(too_much(till, owner, amount, why))
             }
         }
     }
@@ -470,6 +477,7 @@ impl Desk {
         if !may_wait || till.is_at_hand(owner.slot, amount) {
             return false;
         }
+        self.returns.look(now_ms);
         if self.returns.came_after(job.asked, owner.slot, now_ms) {
             till.doubt(owner.slot);
         }
@@ -493,44 +501,58 @@ impl Desk {
         if till.journal_fails {
             return;
         }
-        let origin = Origin { door: Origins::Spend, request_id: 0 };
         // No request has so many entries: the answer is nobody's.
         let nobody = Reply { door: self.number, index: 0, entry: u32::MAX };
         for hold in self.abandoned.drain(..) {
-            till.resolve(nobody, Action::Release, hold, Amount::ZERO, origin);
+            till.resolve(nobody, Action::Release, hold, Amount::ZERO, ORIGIN);
             till.urgent = true;
         }
     }
 
-    /// What a sealed answer of the bank means for the call.
-    pub(crate) fn resolved(&self, till: &Till, job: &mut Job, resolution: Resolution) -> Outcome {
+    /// What a sealed answer of the bank means for the call: its outcome, or `None` where that is still to be kept.
+    pub(crate) fn resolved(
+        &self,
+        till: &mut Till,
+        reply: Reply,
+        job: &mut Job,
+        resolution: Resolution,
+    ) -> Option<Outcome> {
         let verdict = resolution.verdict;
         let is_yes = door_spend::status_of(verdict) == 200;
-        // What was booked under a key has ended its claim.
+        // What was booked or kept under a key has ended its claim.
         job.claimed &= resolution.is_repeat() || !is_yes;
-        match (job.hold, job.owner) {
-            (Some(hold), Some(owner)) if is_yes => {
-                job.kept.take().unwrap_or_else(|| answer(till, job, (&hold, owner), resolution))
-            }
-            _ if verdict == Verdict::Busy => full(&self.terms.full.pages),
-            _ => Outcome::refused(verdict),
+        let Some((hold, owner)) = job.hold.zip(job.owner).filter(|_| is_yes) else {
+            let is_full = verdict == Verdict::Busy;
+            let full = is_full.then(|| full(&self.terms.full.pages));
+            return Some(full.unwrap_or_else(|| Outcome::refused(verdict)));
+        };
+        if let Some(kept) = job.kept.take() {
+            return Some(kept);
         }
+        let outcome = answer(till, job, (&hold, owner), resolution);
+        let Some(keyed) = job.call.keyed.filter(|_| job.claimed) else { return Some(outcome) };
+        // Its token was used before, so nothing was recorded: whoever repeats it gets the same nevertheless.
+        till.keep(reply, hold, ORIGIN, keyed.key, &outcome.to_keep());
+        job.kept = Some(outcome);
+        None
     }
 }
 
 /// What an ask is answered that the purse refused: with what is left, and from when on there is more, where the bank has said so.
-fn too_much(till: &Till, owner: Owner, why: Verdict) -> Outcome {
-    let is_window = matches!(why, Verdict::DayExhausted | Verdict::WindowExhausted);
-    let is_limit = is_window || why == Verdict::Exhausted;
-    let retry_at_ms = till.retry_at_ms(owner.slot).filter(|_| is_window);
-    let refused = match retry_at_ms {
-        Some(at_ms) => Outcome::refused_for(why, at_ms.saturating_sub(till.at.now_ms)),
-        None => Outcome::refused(why),
-    };
-    let Some(left) = till.left_over(owner.slot).filter(|_| is_limit) else { return refused };
-    match retry_at_ms.zip(till.period_used_up(owner.slot)) {
-        Some((at_ms, period)) => refused.with_left_of(left, owner.unit, period.name(), at_ms),
-        None => refused.with_left(left, owner.unit),
+fn too_much(till: &Till, owner: Owner, amount: Amount, why: Verdict) -> Outcome {
+    let refused = Outcome::refused(why);
+    let is_limit =
+        matches!(why, Verdict::Exhausted | Verdict::DayExhausted | Verdict::WindowExhausted);
+    let used_up = till.used_up(owner.slot, amount).filter(|_| is_limit);
+    let Some(UsedUp { left, window }) = used_up else { return refused };
+    let Some(window) = window else { return refused.with_left(left, owner.unit) };
+    let (name, unit) = (window.period.name(), owner.unit);
+    match window.retry_at_ms {
+        Some(at_ms) => {
+            let wait_ms = at_ms.saturating_sub(till.at.now_ms);
+            Outcome::refused_for(why, wait_ms).with_left_of(left, unit, name, at_ms)
+        }
+        None => Outcome::refused_for(why, NEVER_MS).larger_than(window.limit, unit, name),
     }
 }
 
@@ -547,10 +569,9 @@ fn tell_bank(
         CallKind::Release => Action::Release,
     };
     job.spent = if action == Action::Settle { amount } else { Amount::ZERO };
-    let origin = Origin { door: Origins::Spend, request_id: 0 };
     job.next = Next::Seal;
     let Some(keyed) = job.call.keyed else {
-        till.resolve(reply, action, hold, job.spent, origin);
+        till.resolve(reply, action, hold, job.spent, ORIGIN);
         till.urgent = true;
         return;
     };
@@ -562,8 +583,8 @@ fn tell_bank(
     let kept = first.to_keep();
     job.kept = (job.call.kind == CallKind::Reserve).then_some(first);
     match job.call.kind == CallKind::Reserve && !job.call.confirm {
-        true => till.keep(reply, hold, origin, keyed.key, &kept),
-        false => till.resolve_keyed(reply, (action, hold, job.spent), origin, keyed.key, &kept),
+        true => till.keep(reply, hold, ORIGIN, keyed.key, &kept),
+        false => till.resolve_keyed(reply, (action, hold, job.spent), ORIGIN, keyed.key, &kept),
     }
 }
 

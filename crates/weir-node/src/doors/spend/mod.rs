@@ -172,7 +172,11 @@ impl SpendConn {
 
 impl SpendDoor {
     /// The door at this place of its set.
-    pub(crate) fn new(number: u8, terms: Arc<SpendTerms>) -> SpendDoor {
+    pub(crate) fn new(
+        number: u8,
+        terms: Arc<SpendTerms>,
+        counters: Arc<WorkerCounters>,
+    ) -> SpendDoor {
         SpendDoor {
             door: door_spend::Door::new(terms.settings.clone()),
             room: door_http::Room::default(),
@@ -182,7 +186,7 @@ impl SpendDoor {
                 grants: Grants::default(),
                 waiting: WaitingCalls::new(terms.waiting_max),
                 fills: DueQueue::default(),
-                returns: Returns::default(),
+                returns: Returns::of(counters),
                 counts: CallCounts::default(),
                 asks: 0,
                 places: Vec::new(),
@@ -304,7 +308,7 @@ impl Door for SpendDoor {
         resolution: Resolution,
         _: &mut DoorOutbox<'_, '_, S, SpendConn>,
     ) {
-        self.go_on(till, reply, |desk, till, _, job| Some(desk.resolved(till, job, resolution)));
+        self.go_on(till, reply, |desk, till, _, job| desk.resolved(till, reply, job, resolution));
     }
 
     fn heard<S>(

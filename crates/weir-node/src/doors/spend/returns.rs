@@ -1,7 +1,10 @@
-//! Whether this worker's calls gave money back lately: what the bank said before it heard of that is no last word. Whose money it is does not
+//! Whether calls gave money back lately, at this worker or another: what the bank said before it heard of that is no last word. Whose money it is does not
 //! matter: what comes back to one budget may be there for another below the same parent.
 
 use std::collections::HashSet;
+use std::sync::Arc;
+
+use crate::counters::WorkerCounters;
 
 /// A call that has not asked yet trusts the bank's word when this time has passed since money came back, ms: the word is newer then.
 const HEARD_MS: u64 = 50;
@@ -12,6 +15,10 @@ const NEWER_MAX: usize = 4_096;
 /// What came back.
 #[derive(Debug, Default)]
 pub(super) struct Returns {
+    /// Where the bank counts what calls at other workers gave back...
+    counters: Arc<WorkerCounters>,
+    /// ...and how much of that is noted.
+    elsewhere: u64,
     /// How often.
     count: u64,
     /// When the bank was last told of some, by the steady clock.
@@ -21,6 +28,19 @@ pub(super) struct Returns {
 }
 
 impl Returns {
+    pub(super) fn of(counters: Arc<WorkerCounters>) -> Returns {
+        Returns { elsewhere: counters.returned.count(), counters, ..Returns::default() }
+    }
+
+    /// Looks at what calls at other workers gave back.
+    pub(super) fn look(&mut self, now_ms: u64) {
+        let elsewhere = self.counters.returned.count();
+        if self.elsewhere != elsewhere {
+            self.elsewhere = elsewhere;
+            self.note(now_ms);
+        }
+    }
+
     /// The bank is told of money that comes back.
     pub(super) fn note(&mut self, now_ms: u64) {
         (self.count, self.at_ms) = (self.count + 1, now_ms);
@@ -63,6 +83,21 @@ mod tests {
         assert!(returns.came_after(Some(before), 7, 9_000), "however long ago");
         assert!(!returns.came_after(Some(returns.count()), 7, 1_000), "asked since");
         assert!(returns.came_after(None, 7, 1_049) && !returns.came_after(None, 7, 1_050));
+    }
+
+    #[test]
+    fn what_calls_at_other_workers_gave_back_is_seen_where_it_is_looked_for() {
+        let counters = Arc::new(WorkerCounters::default());
+        let mut returns = Returns::of(Arc::clone(&counters));
+        returns.look(1_000);
+        assert!(!returns.came_after(None, 7, 1_000));
+        let asked = returns.count();
+        counters.returned.note();
+        returns.look(2_000);
+        assert!(returns.came_after(None, 7, 2_000) && returns.came_after(Some(asked), 7, 2_000));
+        returns.note_no(7, returns.count());
+        returns.look(2_001);
+        assert!(!returns.came_after(None, 7, 2_001), "asked since");
     }
 
     #[test]

@@ -49,7 +49,7 @@ pub(crate) struct Job {
     pub(crate) left_ms: Option<u64>,
     /// It has the claim on its key: that must be kept or given up.
     pub(crate) claimed: bool,
-    /// What it is answered once it is sealed, where a repeat must get the same bytes: token keys may change meanwhile.
+    /// What it is answered once it is sealed, where a repeat must get the same bytes: token keys, and what is known of a hold, may change meanwhile.
     pub(crate) kept: Option<Outcome>,
     /// What it books as spent.
     pub(crate) spent: Amount,
