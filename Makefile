@@ -333,6 +333,8 @@ bench:
 	@target/release/costs pairs --json proof/costs/alternatives.json --markdown target/pairs.md
 	@echo "== the vault: over HTTP, a message alone, a million serials in Go and Node.js, Welch's test over what does not open"
 	@proof/vault-costs/run
+	@proof/vault-costs/run --whole
+	@proof/vault-costs/run --beside
 	@$(CARGO) run $(CARGO_FLAGS) --release --quiet -p vault --example bench
 	@if command -v go >/dev/null; then cd proof/vault-costs/serials && CGO_ENABLED=0 go run .; else echo "go: NOT MEASURED"; fi
 	@if command -v node >/dev/null; then node proof/vault-costs/serials/serials.mjs; else echo "node: NOT MEASURED"; fi

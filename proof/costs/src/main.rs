@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand};
 use costs::pairs::{GROUPS, Pair};
-use costs::report::{Origin, json, markdown, tables};
+use costs::report::{Origin, json, json_beside, markdown, tables};
 use costs::{Error, Size, policies};
 
 /// What the abstractions of Weir cost beside the alternatives that were not taken.
@@ -38,7 +38,7 @@ struct PairsArgs {
     /// The same work in small, to see that it runs: the figures mean nothing.
     #[arg(long)]
     smoke: bool,
-    /// Writes the figures as JSON, for the cost sheet.
+    /// Writes the figures as JSON, for the cost sheet. Where groups are named, pairs of others that are in the file stay there.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Writes the figures as a document.
@@ -73,7 +73,13 @@ fn pairs(args: &PairsArgs) -> Result<(), Error> {
         print!("{}", tables(&pairs));
         made.extend(pairs);
     }
-    write(args.json.as_deref(), || json(&origin, &made))?;
+    let known = args.json.as_ref().filter(|_| !args.names.is_empty());
+    let known = known.and_then(|path| std::fs::read_to_string(path).ok());
+    let sheet = match known {
+        Some(known) => json_beside(&known, &origin, &made)?,
+        None => json(&origin, &made),
+    };
+    write(args.json.as_deref(), || sheet)?;
     write(args.markdown.as_deref(), || markdown(&origin, &made))
 }
 

@@ -3,8 +3,9 @@
 use std::fmt::Write as _;
 
 use probe::compare::{MIN_EFFECT, Outcome, Verdict};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+use crate::Error;
 use crate::pairs::Pair;
 
 /// Columns of a line of text in a document.
@@ -55,26 +56,36 @@ fn file(path: &str) -> String {
 }
 
 /// The file of the cost sheet.
-#[derive(Serialize)]
-struct Sheet<'a> {
-    machine: &'a str,
-    date: &'a str,
-    rustc: &'a str,
-    pairs: Vec<SheetPair<'a>>,
+#[derive(Serialize, Deserialize)]
+struct Sheet {
+    machine: String,
+    date: String,
+    rustc: String,
+    pairs: Vec<SheetPair>,
 }
 
-#[derive(Serialize)]
-struct SheetPair<'a> {
-    id: &'a str,
-    what: &'a str,
-    operation: &'a str,
-    verdict: &'a str,
-    cases: Vec<SheetCase<'a>>,
+#[derive(Serialize, Deserialize)]
+struct SheetPair {
+    id: String,
+    /// Where and when it was measured, if not in the run of the file.
+    #[serde(flatten)]
+    own: Option<SheetOrigin>,
+    what: String,
+    operation: String,
+    verdict: String,
+    cases: Vec<SheetCase>,
 }
 
-#[derive(Serialize)]
-struct SheetCase<'a> {
-    name: &'a str,
+#[derive(Clone, Serialize, Deserialize)]
+struct SheetOrigin {
+    machine: String,
+    date: String,
+    rustc: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct SheetCase {
+    name: String,
     ns: f64,
     min_ns: f64,
     max_ns: f64,
@@ -86,21 +97,50 @@ struct SheetCase<'a> {
 /// The figures for the cost sheet, as JSON: the first case of a pair is ours, and a ratio is the time of a case over ours.
 #[must_use]
 pub fn json(origin: &Origin, pairs: &[Pair]) -> String {
-    let Origin { machine, date, rustc, .. } = origin;
-    let sheet = Sheet { machine, date, rustc, pairs: pairs.iter().map(sheet_pair).collect() };
-    // Strings and numbers: nothing here can fail to be written.
-    serde_json::to_string_pretty(&sheet).unwrap_or_default() + "\n"
+    let Origin { machine, date, rustc, .. } = origin.clone();
+    written(&Sheet { machine, date, rustc, pairs: pairs.iter().map(sheet_pair).collect() })
 }
 
-fn sheet_pair(pair: &Pair) -> SheetPair<'_> {
+/// The figures beside those that a file has of other groups: a group can be measured again without the others. Its pairs say where
+/// and when that was, the others stay as they are.
+///
+/// # Errors
+/// What is `known` is no such file.
+pub fn json_beside(known: &str, origin: &Origin, pairs: &[Pair]) -> Result<String, Error> {
+    let mut sheet: Sheet = serde_json::from_str(known).map_err(|error| {
+        let action = "reading what is known of other groups".to_owned();
+        Error::Io { action, source: error.into() }
+    })?;
+    let is_new = |id: &str| pairs.iter().any(|pair| group(pair.id) == group(id));
+    sheet.pairs.retain(|pair| !is_new(&pair.id));
+    let Origin { machine, date, rustc, .. } = origin.clone();
+    let own = Some(SheetOrigin { machine, date, rustc });
+    let fresh = pairs.iter().map(|pair| SheetPair { own: own.clone(), ..sheet_pair(pair) });
+    sheet.pairs.extend(fresh);
+    Ok(written(&sheet))
+}
+
+fn written(sheet: &Sheet) -> String {
+    // Strings and numbers: nothing here can fail to be written.
+    serde_json::to_string_pretty(sheet).unwrap_or_default() + "\n"
+}
+
+/// The group of an id, which is its part before the stroke.
+fn group(id: &str) -> &str {
+    id.split('/').next().unwrap_or_default()
+}
+
+fn sheet_pair(pair: &Pair) -> SheetPair {
     let Pair { id, what, operation, verdict, .. } = pair;
     let cases = pair.outcomes.iter().map(sheet_case).collect();
-    SheetPair { id, what, operation, verdict, cases }
+    let [id, what, operation, verdict] =
+        [*id, what.as_str(), *operation, verdict.as_str()].map(str::to_owned);
+    SheetPair { id, own: None, what, operation, verdict, cases }
 }
 
-fn sheet_case(outcome: &Outcome) -> SheetCase<'_> {
+fn sheet_case(outcome: &Outcome) -> SheetCase {
     SheetCase {
-        name: &outcome.name,
+        name: outcome.name.clone(),
         ns: rounded(outcome.median_ns),
         min_ns: rounded(outcome.min_ns),
         max_ns: rounded(outcome.max_ns),
@@ -299,6 +339,24 @@ More.
         assert_eq!(sheet["pairs"][0]["id"], "kind/one");
         assert_eq!(sheet["pairs"][0]["cases"][2]["ratio"], 2.5);
         assert_eq!(sheet["pairs"][0]["cases"].as_array().unwrap().len(), 3);
+    }
+
+    #[test]
+    fn a_group_that_is_measured_again_leaves_the_others_as_they_are() {
+        let old = Origin { machine: "old".into(), ..origin() };
+        let other = Pair { id: "other/one", ..pair() };
+        let known = json(&old, &[other, Pair { id: "kind/gone", ..pair() }]);
+        let both = json_beside(&known, &origin(), &[pair()]).unwrap();
+        let sheet: serde_json::Value = serde_json::from_str(&both).unwrap();
+        let machine = |value: &serde_json::Value| value["machine"].as_str().map(str::to_owned);
+        let said: Vec<_> = sheet["pairs"].as_array().unwrap().iter().map(machine).collect();
+        assert_eq!(
+            (machine(&sheet), said),
+            (Some("old".into()), vec![None, Some("a test".into())])
+        );
+        assert_eq!(sheet["pairs"][1]["id"], "kind/one");
+        assert_eq!(json_beside(&both, &origin(), &[pair()]).unwrap(), both, "again the same");
+        assert!(json_beside("no sheet", &origin(), &[pair()]).is_err());
     }
 
     #[test]

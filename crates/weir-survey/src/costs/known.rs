@@ -10,7 +10,7 @@ use serde::Deserialize;
 const ALTERNATIVES: &str = include_str!("../../../../proof/costs/alternatives.json");
 const BASELINE: &str = include_str!("../../../../proof/costs/baseline.json");
 
-/// Every pair that was measured, on one machine in one run.
+/// Every pair that was measured, on one machine in one run but for those that say another.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Alternatives {
     /// The machine.
@@ -28,6 +28,12 @@ pub(crate) struct Alternatives {
 pub(crate) struct Pair {
     /// Its name, as `table/lookup`.
     pub(crate) id: String,
+    /// The machine, if it is another one than that of the file.
+    #[serde(default)]
+    machine: Option<String>,
+    /// The day, if it is another one.
+    #[serde(default)]
+    date: Option<String>,
     /// Of what the figures are, as `lookup`.
     pub(crate) operation: String,
     /// What was compared.
@@ -65,16 +71,18 @@ pub(crate) struct Workload {
     pub(crate) unit: String,
 }
 
-/// The pairs that this version was compared in, if that was on a processor like this one: none otherwise.
+/// The pairs that this version was compared in on a processor like this one.
 pub(crate) fn alternatives() -> &'static Alternatives {
     static HERE: OnceLock<Alternatives> = OnceLock::new();
     HERE.get_or_init(|| {
-        let all = measured();
-        if all.are_of(&Machine::detect().model) { all } else { Alternatives::default() }
+        let (mut all, here) = (measured(), Machine::detect().model);
+        let Alternatives { machine, pairs, .. } = &mut all;
+        pairs.retain(|pair| pair.machine.as_ref().unwrap_or(machine).contains(&here));
+        all
     })
 }
 
-/// The machine on which the pairs were measured, where that is another one than this.
+/// The machine on which most pairs were measured, where that is another one than this.
 pub(crate) fn elsewhere() -> Option<String> {
     let all = measured();
     (!all.are_of(&Machine::detect().model)).then_some(all.machine)
@@ -95,6 +103,14 @@ impl Alternatives {
     /// Were they measured on a processor that calls itself so?
     fn are_of(&self, model: &str) -> bool {
         self.machine.contains(model)
+    }
+
+    /// Of what, where and when a pair was measured.
+    pub(crate) fn origin(&self, pair: &Pair) -> String {
+        let Pair { id, operation, machine, date, .. } = pair;
+        let (machine, date) =
+            (machine.as_ref().unwrap_or(&self.machine), date.as_ref().unwrap_or(&self.date));
+        format!("{operation} of {id}, {machine}, {date}")
     }
 
     /// Our case of a pair, and another one, or the fastest other one; `None` where this was not measured.
@@ -135,12 +151,15 @@ mod tests {
     #[test]
     fn what_was_not_measured_is_not_found() {
         let alternatives: Alternatives = serde_json::from_str(
-            r#"{"pairs":[{"id":"a/b","operation":"call","cases":[
+            r#"{"machine":"m","date":"d","pairs":[{"id":"a/b","operation":"call","cases":[
                 {"name":"ours","ns":2.0,"ratio":1.0,"ratio_low":1.0,"ratio_high":1.0},
                 {"name":"slow","ns":9.0,"ratio":4.5,"ratio_low":4.4,"ratio_high":4.6},
-                {"name":"other","ns":5.0,"ratio":2.5,"ratio_low":2.4,"ratio_high":2.6}]}]}"#,
+                {"name":"other","ns":5.0,"ratio":2.5,"ratio_low":2.4,"ratio_high":2.6}]},
+                {"id":"a/d","machine":"n","date":"e","operation":"call","cases":[]}]}"#,
         )
         .unwrap();
+        assert_eq!(alternatives.origin(&alternatives.pairs[0]), "call of a/b, m, d");
+        assert_eq!(alternatives.origin(&alternatives.pairs[1]), "call of a/d, n, e");
         let (pair, ours, other) = alternatives.find("a/b", None).unwrap();
         assert_eq!((pair.operation.as_str(), ours.ns, other.ns), ("call", 2.0, 5.0));
         assert_eq!(alternatives.find("a/b", Some("slow")).unwrap().2.ns, 9.0);

@@ -324,7 +324,7 @@ fn alternative(beside: Beside, all: &Alternatives) -> Option<Alternative> {
         ratio: other.ratio,
         ratio_low: other.ratio_low,
         ratio_high: other.ratio_high,
-        measured: format!("{} of {}, {}, {}", pair.operation, pair.id, all.machine, all.date),
+        measured: all.origin(pair),
     })
 }
 
