@@ -55,6 +55,7 @@ impl DiskFile {
             self.file.write_all_at(&bytes[..bytes.len() / 2], at).and(Err(error))
         });
         let written = written.and_then(|()| self.file.write_all_at(bytes, at));
+        fault::wrote();
         written.map_err(|error| OpenError::io(&self.path, "write", error))
     }
 
@@ -139,6 +140,9 @@ mod fault {
     }
 
     #[inline(always)]
+    pub(super) fn wrote() {}
+
+    #[inline(always)]
     pub(super) fn real_sync(sync: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         sync()
     }
@@ -163,6 +167,27 @@ pub(crate) mod fault {
 
     thread_local! {
         static FAULT: Cell<Fault> = const { Cell::new(Fault::None) };
+        static CALLS: Cell<Calls> = const { Cell::new(Calls { writes: 0, syncs: 0 }) };
+    }
+
+    /// What this thread asked the disk for.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub(crate) struct Calls {
+        pub(crate) writes: u64,
+        pub(crate) syncs: u64,
+    }
+
+    /// Counts what something asks the disk for.
+    pub(crate) fn calls_of(act: impl FnOnce()) -> Calls {
+        let before = CALLS.get();
+        act();
+        let Calls { writes, syncs } = CALLS.get();
+        Calls { writes: writes - before.writes, syncs: syncs - before.syncs }
+    }
+
+    pub(super) fn wrote() {
+        let calls = CALLS.get();
+        CALLS.set(Calls { writes: calls.writes + 1, ..calls });
     }
 
     pub(crate) fn set(fault: Fault) {
@@ -201,6 +226,8 @@ pub(crate) mod fault {
 
     /// No power is cut here, and these tests sync many thousand times.
     pub(super) fn real_sync(_: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        let calls = CALLS.get();
+        CALLS.set(Calls { syncs: calls.syncs + 1, ..calls });
         Ok(())
     }
 }

@@ -25,7 +25,7 @@ pub enum OpenError {
     },
     /// The file was written by something else.
     #[error(
-        "{} does not begin as a file of sequence numbers, version 1; restore it from a copy, or move the folder away and reset the sessions with their peers",
+        "{} does not begin as a file of sequence numbers, version 2 or 3; restore it from a copy, or move the folder away and reset the sessions with their peers",
         path.display()
     )]
     Foreign {

@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::OpenError;
 use crate::disk::{self, DiskFile};
 use crate::memo::{Memo, Place};
-use crate::numbers;
+use crate::numbers::{self, Late};
 use crate::record::Kind;
 use crate::segment::{self, HEAD_BYTES, Pages, Segment};
 
@@ -62,11 +62,12 @@ pub fn read_memos(root: &Path) -> Result<Vec<(String, Memo)>, OpenError> {
 pub fn last_times(root: &Path, session: &str) -> Result<[Option<i64>; 2], OpenError> {
     let mut times = [None; 2];
     let folder = root.join(segment::folder_name(session)?);
+    let late = numbers::late(root, session)?;
     let numbers = if folder.exists() { segment::numbers(&folder)? } else { Vec::new() };
     for number in numbers.into_iter().rev() {
         let mut found = [None; 2];
         let from = Place { segment: number, offset: HEAD_BYTES };
-        read_history_from(root, session, from, i64::MIN, |kept| {
+        read_with(&late, &folder, from, i64::MIN, |kept| {
             if kept.next.segment > number {
                 return ControlFlow::Break(());
             }
@@ -106,17 +107,41 @@ pub fn read_history_from(
     session: &str,
     from: Place,
     from_us: i64,
-    mut each: impl FnMut(Kept<'_>) -> ControlFlow<()>,
+    each: impl FnMut(Kept<'_>) -> ControlFlow<()>,
 ) -> Result<(), OpenError> {
     let folder = root.join(segment::folder_name(session)?);
+    // Before the segments: what goes from there to here meanwhile is in both.
+    let late = numbers::late(root, session)?;
+    read_with(&late, &folder, from, from_us, each)
+}
+
+/// The records that belong behind a segment whose file ends there.
+fn tail_of(segment: &Segment, late: &[Late]) -> Vec<u8> {
+    let mut tail = Vec::new();
+    for Late { place, records, .. } in late.iter().filter(|one| one.place.segment == segment.number)
+    {
+        let end = segment.end + tail.len() as u64;
+        let there = end.checked_sub(place.offset).and_then(|bytes| usize::try_from(bytes).ok());
+        tail.extend_from_slice(there.and_then(|bytes| records.get(bytes..)).unwrap_or_default());
+    }
+    tail
+}
+
+fn read_with(
+    late: &[Late],
+    folder: &Path,
+    from: Place,
+    from_us: i64,
+    mut each: impl FnMut(Kept<'_>) -> ControlFlow<()>,
+) -> Result<(), OpenError> {
     if !folder.exists() {
         return Ok(());
     }
-    let mut numbers = segment::numbers(&folder)?;
+    let mut numbers = segment::numbers(folder)?;
     numbers.retain(|number| *number >= from.segment);
     let read = |number: u64| -> Result<Option<(DiskFile, Segment)>, OpenError> {
         // Retention may have removed it meanwhile.
-        let path = segment::path(&folder, number);
+        let path = segment::path(folder, number);
         let file = match DiskFile::read(&path) {
             Err(_) if !path.exists() => return Ok(None),
             file => file?,
@@ -131,9 +156,12 @@ pub fn read_history_from(
         {
             continue;
         }
-        let Some((file, Segment { end, .. })) = read(number)? else { continue };
+        let Some((file, segment)) = read(number)? else { continue };
+        let tail = tail_of(&segment, late);
+        let end = segment.end + tail.len() as u64;
         let begin = if number == from.segment { from.offset.min(end) } else { 0 };
-        let (mut pages, mut at) = (Pages::new(file, end), begin.max(HEAD_BYTES));
+        let mut pages = Pages::with_tail(file, segment.end, tail);
+        let mut at = begin.max(HEAD_BYTES);
         while let Some(record) = pages.record(at) {
             let next = Place { segment: number, offset: at + record.len() };
             if record.at_us < from_us {

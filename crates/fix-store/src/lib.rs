@@ -3,16 +3,18 @@
 //! ```text
 //!   Session ── put, set_next_in, reset ──▶ FileStore: staged, and seen at once by who asks
 //!                                             │
-//!   the end of a step ── FileStores::flush ───┤ 1  the staged messages of each session: one write to its segment
-//!                                             │ 2  one group of memos for all of them: one write to the numbers
+//!   the end of a step ── FileStores::flush ───┤ one group for all sessions: their messages and their memos, one write to `numbers`, and one
+//!                                             │ wait for the disk if one of them is sealed
 //!                                             ▼
 //!                                      bytes may leave for the peers
+//!
+//!   64 KiB of a session, or `numbers` is long ▶ its messages, one write to its segment
 //! ```
 //!
 //! # Files
 //! ```text
 //!   lock                       held by the process that writes
-//!   numbers                    groups of memos, the newest last; rewritten when it has grown
+//!   numbers                    groups of changes, the newest last; rewritten when it has grown by 16 MiB
 //!   s-CLIENT1/00000001.fix     segments of the session CLIENT1: messages of both directions
 //!   s-CLIENT1/00000002.fix
 //!   b-VENUE1/00000001.fix      the book of the session VENUE1, if it has one: records of what stands behind it, as messages that were sent
@@ -22,8 +24,9 @@
 //!   segment  head      0 "WEIRFIXM"  8 number u64  16 next_out u64  24 at_us i64  32 CRC-32C of 0..32 u32  36 zeros  64
 //!            record    0 CRC-32C of 4..32 u32  4 CRC-32C of the message u32  8 its bytes u32  12 kind u8 (1 sent, 2 received)  13 zeros
 //!                      16 MsgSeqNum u64 (0 if received)  24 at_us i64  32 the message
-//!   numbers  head      0 "WEIRFIXN"  8 version u32  12 zeros  64
-//!            group     0 "GRP1"  4 CRC-32C of 8..end u32  8 bytes of the memos u32  12 memos  ...zeros to a multiple of 64
+//!   numbers  head      0 "WEIRFIXN"  8 version u32 (3)  12 zeros  16 salt u64  24 CRC-32C of 0..24 u32  28 zeros  64
+//!            group     0 "GRP2"  4 CRC-32C of the salt and 8..end u32  8 bytes of the changes u32  12 changes  ...zeros to a multiple of 64
+//!            change    a memo, then bytes of its records u32, segment and offset where they belong u64, the records as in the segment
 //!            memo      0 bytes of the name u16  2 name  then u64 or i64: next_out, next_in, created_unix_ms,
 //!                      life segment and offset, end segment and offset,
 //!                      unsure_from, waiting_from segment and offset, waiting_to segment and offset
@@ -31,15 +34,19 @@
 //!
 //! # What counts
 //! - A message counts if its session's newest memo says so: it lies before the memo's `end`. What a crash left behind it is cut off.
-//! - A group of memos is whole or nothing. So the messages of a step, the numbers, and what another session was given in that step are there
+//! - A group of changes is whole or nothing. So the messages of a step, the numbers, and what another session was given in that step are there
 //!   together or not at all: kill -9 at any instant leaves the state after some flush.
+//! - Messages of a group may not be in their segments yet. Whoever opens the folder writes them there first, as often as it takes; who only
+//!   reads takes them from the group. Before `numbers` is written anew all messages are in their segments, those of sealed steps on the disk.
+//! - Sums of groups begin with a number that is drawn for each file: nothing in a message can be taken for a group.
+//! - The version before (2) has memos alone in its groups (`GRP1`), and is read as well.
 //! - A message is checked when it is read. A damaged one is not there: the session fills the gap and raises an alarm.
 //! - When the numbers begin again, messages that may not have reached the peer wait: they are a stretch of the segments, and its start moves
 //!   with what is sent of it, in the same group.
-//! - A failed write changes nothing: the staged changes are dropped, and the next write goes to a new segment.
+//! - A failed write changes nothing: the staged changes are dropped, and `numbers` is written anew before the next ones.
 //! - Values of passwords (554, 925, 1400 to 1404) and of RawData (96) in a Logon or a UserRequest are kept as `***`.
 //!
-//! [`Numbers`] is where memos are kept, so that a journal can keep them in place of the file.
+//! [`Numbers`] is where changes are kept, so that a journal can keep them in place of the file.
 
 mod disk;
 mod error;
@@ -61,7 +68,7 @@ pub use fix_session::Durability;
 pub use history::{
     Direction, Kept, last_times, read_history, read_history_from, read_memos, session_names,
 };
-pub use memo::{Memo, Numbers, Place};
+pub use memo::{Change, Memo, Numbers, Place};
 pub use numbers::NumbersFile;
 pub use store::FileStore;
 pub use stores::{FileStores, Options};

@@ -1,6 +1,7 @@
 //! Passwords are not kept.
 
 use fix::{Framing, Index, SOH, frame};
+use memchr::memchr;
 
 /// What stands in the place of a value.
 const MASK: &[u8] = b"***";
@@ -53,7 +54,10 @@ pub(crate) fn masked(message: &[u8]) -> Option<Vec<u8>> {
 
 /// The value of the third field.
 fn msg_type(message: &[u8]) -> Option<&[u8]> {
-    message.split(|byte| *byte == SOH).nth(2)?.strip_prefix(b"35=")
+    let begin_string = memchr(SOH, message)?;
+    let body_length = memchr(SOH, &message[begin_string + 1..])?;
+    let rest = message[begin_string + body_length + 2..].strip_prefix(b"35=")?;
+    Some(&rest[..memchr(SOH, rest).unwrap_or(rest.len())])
 }
 
 fn put(out: &mut Vec<u8>, tag: u32, value: &[u8]) {

@@ -97,16 +97,42 @@ impl Memo {
     }
 }
 
-/// Where memos are kept. [`crate::NumbersFile`] is a file of its own; a journal that already seals a group per step can keep them in it, so
-/// that an order, its money and its numbers are one group.
+/// What a step changed of one session.
+#[derive(Clone, Copy, Debug)]
+pub struct Change<'c> {
+    /// The session's name.
+    pub name: &'c str,
+    /// What is known of it from now on.
+    pub memo: Memo,
+    /// Where the records belong.
+    pub place: Place,
+    /// Records and their messages; empty if only numbers changed.
+    pub records: &'c [u8],
+}
+
+/// Where changes are kept. [`crate::NumbersFile`] is a file of its own; a journal that already seals a group per step can keep them in it, so
+/// that an order, its money, its messages and its numbers are one group.
 pub trait Numbers {
     /// Returns the newest memo of a session, of this run or of one before; `None` for a session that never had one.
     fn newest(&self, name: &str) -> Option<Memo>;
 
-    /// Keeps the memos of one step, all or none. With `sealed` they are on the disk when this returns, otherwise with the system: a crash
+    /// Reports whether [`Numbers::begin_anew`] is to be called before more is kept.
+    fn is_full(&self) -> bool {
+        false
+    }
+
+    /// Forgets records: all that were kept are in the files that they belong to, if that went well.
+    ///
+    /// # Errors
+    /// [`OpenError`] if it did not, or if it cannot be done, and nothing can be kept until it is.
+    fn begin_anew(&mut self, are_written: Result<(), OpenError>) -> Result<(), OpenError> {
+        are_written
+    }
+
+    /// Keeps the changes of one step, all or none. With `sealed` they are on the disk when this returns, otherwise with the system: a crash
     /// of the process loses nothing.
     ///
     /// # Errors
     /// [`OpenError`] if they cannot be kept; the memos before them then still count.
-    fn keep(&mut self, memos: &[(&str, Memo)], sealed: bool) -> Result<(), OpenError>;
+    fn keep(&mut self, changes: &[Change<'_>], sealed: bool) -> Result<(), OpenError>;
 }

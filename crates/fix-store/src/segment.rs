@@ -11,6 +11,8 @@ const MAGIC: &[u8; 8] = b"WEIRFIXM";
 pub(crate) const HEAD_BYTES: u64 = 64;
 /// The most characters of a session's name.
 const NAME_MAX: usize = 80;
+/// What the name of a book has behind that of its session.
+const BOOK: &str = "\x01book";
 
 /// A segment of a session, as the session knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +81,19 @@ pub(crate) fn folder_name(name: &str) -> Result<String, OpenError> {
     Ok(folder)
 }
 
+/// The folder of what numbers are kept of under a name: a session or a book.
+pub(crate) fn folder_of(name: &str) -> Result<String, OpenError> {
+    match name.strip_suffix(BOOK) {
+        Some(session) => Ok(folder_name(session)?.replacen("s-", "b-", 1)),
+        None => folder_name(name),
+    }
+}
+
+/// Under which name the numbers of a session's book are kept.
+pub(crate) fn book_name(session: &str) -> String {
+    format!("{session}{BOOK}")
+}
+
 /// The session whose folder has a name; `None` if it is no session's.
 pub(crate) fn session_name(folder: &str) -> Option<String> {
     let mut rest = folder.strip_prefix("s-")?.as_bytes();
@@ -104,6 +119,8 @@ pub(crate) struct Pages {
     page: Vec<u8>,
     at: u64,
     end: u64,
+    /// What belongs behind the bytes of the file, and is not there yet.
+    tail: Vec<u8>,
 }
 
 /// How much is read at a time.
@@ -112,7 +129,12 @@ pub(crate) const PAGE_BYTES: u64 = 16 << 10;
 impl Pages {
     /// Reads a file up to a place.
     pub(crate) fn new(file: DiskFile, end: u64) -> Pages {
-        Pages { file, page: Vec::new(), at: 0, end }
+        Pages::with_tail(file, end, Vec::new())
+    }
+
+    /// Reads a file up to a place, and then the bytes that belong there.
+    pub(crate) fn with_tail(file: DiskFile, file_end: u64, tail: Vec<u8>) -> Pages {
+        Pages { file, page: Vec::new(), at: 0, end: file_end + tail.len() as u64, tail }
     }
 
     /// Says that the file ends later than it did.
@@ -142,13 +164,27 @@ impl Pages {
             let wanted = length.max(PAGE_BYTES).min(self.end - at);
             self.page.resize(usize::try_from(wanted).ok()?, 0);
             self.at = at;
-            if self.file.read_at(&mut self.page, at).is_err() {
+            if self.fill().is_none() {
                 self.page.clear();
                 return None;
             }
         }
         let from = usize::try_from(at - self.at).ok()?;
         self.page.get(from..from + usize::try_from(length).ok()?)
+    }
+
+    /// Fills the page: what the file has of it, and the rest from the tail.
+    fn fill(&mut self) -> Option<()> {
+        let file_end = self.end - self.tail.len() as u64;
+        let of_file = usize::try_from(file_end.saturating_sub(self.at)).ok()?;
+        let of_file = of_file.min(self.page.len());
+        let (front, rest) = self.page.split_at_mut(of_file);
+        if !front.is_empty() {
+            self.file.read_at(front, self.at).ok()?;
+        }
+        let from = usize::try_from((self.at + front.len() as u64).saturating_sub(file_end)).ok()?;
+        rest.copy_from_slice(self.tail.get(from..from + rest.len())?);
+        Some(())
     }
 }
 

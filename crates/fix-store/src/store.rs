@@ -7,7 +7,7 @@ use fix_session::{MessageStore, StoreError, Waiting};
 use crate::OpenError;
 use crate::disk::{self, DiskFile};
 use crate::mask::masked;
-use crate::memo::{Memo, Place};
+use crate::memo::{Change, Memo, Place};
 use crate::reader::{Marks, Messages, Reader};
 use crate::record::{Kind, RECORD_BYTES, Record};
 use crate::segment::{self, HEAD_BYTES, Pages, Segment};
@@ -16,6 +16,10 @@ use crate::segment::{self, HEAD_BYTES, Pages, Segment};
 const STAGED_BYTES_MAX: usize = 256 << 20;
 /// Room for staged messages that is kept from step to step.
 const STAGED_BYTES_KEPT: usize = 64 << 10;
+/// Records that are kept with their numbers are written to the segment when they are so many bytes.
+const TAIL_BYTES: usize = 64 << 10;
+/// If they are more because the segment cannot be written, nothing is kept until it can.
+const TAIL_BYTES_MAX: usize = 64 * TAIL_BYTES;
 
 /// The store of one session; [`crate::FileStores`] has them all.
 #[derive(Debug)]
@@ -30,16 +34,21 @@ pub struct FileStore {
     memo: Memo,
     flushed: Memo,
     staged: Staged,
+    /// The end of the last one is where its file ends; the tail belongs behind it.
     segments: Vec<Segment>,
+    /// Records that count and are kept with their numbers, but are not in the last segment yet.
+    tail: Vec<u8>,
+    /// Of messages in the tail that were sent in the present life: number, and where its record begins.
+    tail_sent: Vec<(u64, usize)>,
     /// The last segment, for writing; `None` if the next write begins a new one.
     file: Option<DiskFile>,
+    /// The last segment is to be on the disk before its records are there only.
+    must_sync: bool,
     /// Marks of the last segment.
     marks: Marks,
     reader: Reader,
     /// Behind what was found last of the messages that wait.
     waiting_next: Option<Place>,
-    /// A segment that has messages behind its end which do not count, because a write failed.
-    uncut: Option<Segment>,
 }
 
 /// What changed since the last flush.
@@ -56,7 +65,7 @@ struct Staged {
     waiting_to: Option<usize>,
     /// The next number was lowered: a segment begins, because numbers only rise within one.
     falls: bool,
-    /// Where the records went.
+    /// Where the records belong.
     written: Option<Place>,
     changed: bool,
 }
@@ -104,11 +113,13 @@ impl FileStore {
             flushed: memo,
             staged: Staged::default(),
             segments,
+            tail: Vec::new(),
+            tail_sent: Vec::new(),
             file: None,
+            must_sync: false,
             marks: Marks::default(),
             reader: Reader::default(),
             waiting_next: None,
-            uncut: None,
         };
         store.open_last()?;
         Ok(store)
@@ -149,8 +160,18 @@ impl FileStore {
         self.flushed
     }
 
-    /// The numbers with the places that the staged records were written to.
-    pub(crate) fn memo_to_keep(&self) -> Memo {
+    /// What is to be kept of this step.
+    pub(crate) fn change(&self) -> Change<'_> {
+        Change {
+            name: &self.name,
+            memo: self.memo_to_keep(),
+            place: self.staged.written.unwrap_or_default(),
+            records: &self.staged.records,
+        }
+    }
+
+    /// The numbers with the places that the staged records belong to.
+    fn memo_to_keep(&self) -> Memo {
         let mut memo = self.memo;
         if let Some(place) = self.staged.written {
             memo.end.segment = place.segment;
@@ -174,10 +195,13 @@ impl FileStore {
         self.staged.changed
     }
 
-    /// Writes what is staged to the last segment or a new one. It counts once its memo is kept.
-    pub(crate) fn write(&mut self, sealed: bool) -> Result<(), OpenError> {
+    /// Finds the place of what is staged, in the last segment or a new one. It counts once it is kept with its memo.
+    pub(crate) fn place(&mut self, sealed: bool) -> Result<(), OpenError> {
         if self.staged.records.is_empty() && !self.staged.falls {
             return Ok(());
+        }
+        if self.tail.len() >= TAIL_BYTES_MAX {
+            self.write_tail()?;
         }
         let end = self.flushed.end.offset;
         let fits = end + self.staged.records.len() as u64 <= self.segment_bytes;
@@ -186,18 +210,40 @@ impl FileStore {
                 if self.staged.falls { self.memo.next_out } else { self.flushed.next_out };
             self.begin(next_out, sealed)?;
         }
-        let (Some(file), Some(last)) = (&self.file, self.segments.last()) else { return Ok(()) };
-        let place = Place { segment: last.number, offset: last.end };
-        file.write_at(&self.staged.records, place.offset)?;
-        if sealed {
+        let Some(last) = self.segments.last() else { return Ok(()) };
+        let offset = last.end + self.tail.len() as u64;
+        self.staged.written = Some(Place { segment: last.number, offset });
+        self.must_sync |= sealed;
+        Ok(())
+    }
+
+    /// Writes the tail to the last segment.
+    fn write_tail(&mut self) -> Result<(), OpenError> {
+        if let (false, Some(file), Some(last)) =
+            (self.tail.is_empty(), &self.file, self.segments.last_mut())
+        {
+            file.write_at(&self.tail, last.end)?;
+            last.end += self.tail.len() as u64;
+            self.tail.clear();
+            self.tail.shrink_to(2 * TAIL_BYTES);
+            self.tail_sent.clear();
+        }
+        Ok(())
+    }
+
+    /// Writes everything that counts to the segments, on the disk if a sealed step had a part in it.
+    pub(crate) fn write_out(&mut self) -> Result<(), OpenError> {
+        self.write_tail()?;
+        if let (true, Some(file)) = (self.must_sync, &self.file) {
             file.sync()?;
         }
-        self.staged.written = Some(place);
+        self.must_sync = false;
         Ok(())
     }
 
     /// Begins a segment.
     fn begin(&mut self, next_out: u64, sealed: bool) -> Result<(), OpenError> {
+        self.write_out()?;
         self.file = None;
         let before = self.segments.last().map_or(0, |last| last.number);
         let segment = Segment {
@@ -209,6 +255,8 @@ impl FileStore {
         let file = DiskFile::create(&segment::path(&self.folder, segment.number))?;
         file.write_at(&segment.head(), 0)?;
         if sealed {
+            // Records can be written again to a segment that is there.
+            file.sync()?;
             disk::sync_folder(&self.folder)?;
         }
         self.file = Some(file);
@@ -223,7 +271,7 @@ impl FileStore {
         self.memo = self.memo_to_keep();
         self.flushed = self.memo;
         if let (Some(place), Some(last)) = (self.staged.written, self.segments.last_mut()) {
-            last.end = self.flushed.end.offset;
+            debug_assert_eq!(place.offset, last.end + self.tail.len() as u64);
             let mut at = 0;
             while let Some(head) = self.staged.records[at..].first_chunk::<RECORD_BYTES>() {
                 let Some(record) = Record::read(head) else { break };
@@ -234,11 +282,20 @@ impl FileStore {
                 at += RECORD_BYTES + record.bytes as usize;
             }
         }
+        self.grow_tail();
         self.staged.clear();
-        if let Some(Segment { number, end, .. }) = self.uncut.take() {
-            // Newer segments have the same numbers and count before it; what stays would only be seen in the history.
-            let cut = DiskFile::open(&segment::path(&self.folder, number));
-            let _ = cut.and_then(|file| file.truncate(end));
+    }
+
+    /// What was staged is kept with its numbers: now it is a part of the tail.
+    fn grow_tail(&mut self) {
+        if self.staged.life.is_some() {
+            self.tail_sent.clear();
+        }
+        let begin = self.tail.len();
+        self.tail_sent.extend(self.staged.sent.iter().map(|(seq, at)| (*seq, begin + at)));
+        self.tail.extend_from_slice(&self.staged.records);
+        if self.tail.len() >= TAIL_BYTES && self.write_tail().is_err() {
+            // Nothing is lost: it is tried again with the next step, and told when there is too much of it.
         }
     }
 
@@ -248,13 +305,11 @@ impl FileStore {
         self.staged.clear();
         self.reader.clear();
         self.waiting_next = None;
-        self.file = None;
         let counted = self.flushed.end.segment;
         if let Some(begun) = self.segments.pop_if(|last| last.number > counted) {
+            self.file = None;
             disk::remove(&segment::path(&self.folder, begun.number));
             self.marks = self.segments.last().map(|last| self.marks_of(last)).unwrap_or_default();
-        } else {
-            self.uncut = self.segments.last().copied();
         }
     }
 
@@ -283,7 +338,8 @@ impl FileStore {
     /// Removes the oldest segments: those with nothing younger than `oldest_us` and nothing that waits, and those beyond a number of bytes. The
     /// one that grows stays.
     pub(crate) fn trim(&mut self, oldest_us: i64, bytes_max: u64) -> u64 {
-        let mut bytes: u64 = self.segments.iter().map(|one| one.end).sum();
+        let written: u64 = self.segments.iter().map(|one| one.end).sum();
+        let mut bytes = written + self.tail.len() as u64;
         let mut removed = 0;
         while let [first, second, ..] = self.segments[..] {
             let is_needed = self.has_waiting() && first.number >= self.memo.waiting_from.segment;
@@ -329,6 +385,8 @@ impl FileStore {
                 return;
             }
             let staged = self.staged.sent.iter().find(|sent| sent.0 >= from).map(|sent| sent.1);
+            // If that fails, rather too much waits than too little.
+            let _ = self.write_tail();
             let (folder, segments, marks) = (&self.folder, &self.segments, &self.marks);
             let messages = Messages { folder, segments, marks, life: self.memo.life };
             match self.reader.place_of(from, messages).filter(|_| flushed) {
@@ -352,12 +410,11 @@ impl FileStore {
         Ok(())
     }
 
-    /// Finds a message that is not flushed yet.
-    fn staged_message(&self, seq: u64) -> Option<&[u8]> {
-        let (_, at) = self.staged.sent.iter().rev().find(|sent| sent.0 == seq)?;
-        let record = Record::read(self.staged.records.get(*at..)?.first_chunk()?)?;
-        let message = at + RECORD_BYTES;
-        self.staged.records.get(message..message + record.bytes as usize)
+    /// Finds a message that is not flushed yet, or not in its segment.
+    fn message_in_memory(&self, seq: u64) -> Option<&[u8]> {
+        let Staged { records, sent, .. } = &self.staged;
+        let tail = || message_of(seq, &self.tail, &self.tail_sent);
+        message_of(seq, records, sent).or_else(|| self.staged.life.is_none().then(tail).flatten())
     }
 }
 
@@ -388,7 +445,7 @@ impl MessageStore for FileStore {
         if seq >= self.memo.next_out {
             return false;
         }
-        if let Some(message) = self.staged_message(seq) {
+        if let Some(message) = self.message_in_memory(seq) {
             into.extend_from_slice(message);
             return true;
         }
@@ -441,6 +498,9 @@ impl MessageStore for FileStore {
         if from >= to {
             return Waiting::None;
         }
+        if self.write_tail().is_err() {
+            return Waiting::Later;
+        }
         let (found, next) = self.reader.sent_from(from, to, &self.segments, &self.folder, into);
         self.waiting_next = Some(next);
         found
@@ -452,4 +512,12 @@ impl MessageStore for FileStore {
             self.staged.changed = true;
         }
     }
+}
+
+/// Finds the message that was sent under a number last, among records in memory.
+fn message_of<'r>(seq: u64, records: &'r [u8], sent: &[(u64, usize)]) -> Option<&'r [u8]> {
+    let (_, at) = sent.iter().rev().find(|sent| sent.0 == seq)?;
+    let record = Record::read(records.get(*at..)?.first_chunk()?)?;
+    let message = at + RECORD_BYTES;
+    records.get(message..message + record.bytes as usize)
 }

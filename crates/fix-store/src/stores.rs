@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use fix_session::{Durability, MessageStores, StoreError};
 
-use crate::memo::{Memo, Numbers};
+use crate::memo::{Change, Memo, Numbers};
 use crate::numbers::NumbersFile;
 use crate::store::FileStore;
 use crate::{OpenError, disk, segment};
@@ -108,8 +108,12 @@ impl<N: Numbers> FileStores<N> {
 
     /// Forgets the sessions that were added last, so that `sessions` of them are left. What they have on the disk stays.
     pub fn truncate(&mut self, sessions: usize) {
-        self.stores.truncate(sessions);
-        self.books.split_off(&sessions);
+        let books = self.books.split_off(&sessions).into_values();
+        for mut store in self.stores.drain(sessions.min(self.stores.len())..).chain(books) {
+            if let Err(error) = store.write_out() {
+                tracing::warn!(session = store.name(), %error, "messages of a session that is gone may be lost");
+            }
+        }
     }
 
     /// Says from now on when what a session sends may leave.
@@ -147,10 +151,9 @@ impl<N: Numbers> FileStores<N> {
     /// Opens the book of a session: messages and numbers under a name that no session has.
     fn open_book(&self, session: usize) -> Result<FileStore, OpenError> {
         let of = &self.stores[session];
-        let name = book_name(of);
+        let name = segment::book_name(of.name());
         let memo = self.numbers.newest(&name).unwrap_or(Memo::new(self.now_us / 1_000));
-        let folder = segment::folder_name(of.name())?.replacen("s-", "b-", 1);
-        let folder = self.root.join(folder);
+        let folder = self.root.join(segment::folder_of(&name)?);
         let mut book = FileStore::open(folder, &name, memo, self.options.segment_bytes)?;
         book.sealed = of.sealed;
         Ok(book)
@@ -158,23 +161,32 @@ impl<N: Numbers> FileStores<N> {
 
     fn write(&mut self, sessions: &[usize]) -> Result<(), OpenError> {
         let FileStores { stores, books, .. } = self;
-        let mut sealed = false;
+        let (mut changed, mut sealed) = (0, false);
         for at in sessions {
-            sealed |= both(stores, books, *at).any(|store| store.is_changed() && store.sealed);
+            for store in both(stores, books, *at).filter(|store| store.is_changed()) {
+                changed += 1;
+                sealed |= store.sealed;
+            }
+        }
+        if changed == 0 {
+            return Ok(());
+        }
+        if self.numbers.is_full() {
+            let mut all = stores.iter_mut().chain(books.values_mut());
+            let are_written = all.try_for_each(FileStore::write_out);
+            self.numbers.begin_anew(are_written)?;
         }
         for at in sessions {
             for store in both(stores, books, *at).filter(|store| store.is_changed()) {
-                store.write(sealed)?;
+                store.place(sealed)?;
             }
         }
-        let mut memos: Vec<(&str, Memo)> = Vec::new();
+        let mut changes: Vec<Change<'_>> = Vec::with_capacity(changed);
         for at in sessions {
             let both = [stores.get(*at), books.get(at)].into_iter().flatten();
-            for store in both.filter(|store| store.is_changed()) {
-                memos.push((store.name(), store.memo_to_keep()));
-            }
+            changes.extend(both.filter(|store| store.is_changed()).map(FileStore::change));
         }
-        if memos.is_empty() { Ok(()) } else { self.numbers.keep(&memos, sealed) }
+        self.numbers.keep(&changes, sealed)
     }
 }
 
@@ -206,7 +218,7 @@ impl<N: Numbers> MessageStores for FileStores<N> {
 
     fn has_book(&self, session: usize) -> bool {
         let of = self.stores.get(session);
-        of.is_some_and(|of| self.numbers.newest(&book_name(of)).is_some())
+        of.is_some_and(|of| self.numbers.newest(&segment::book_name(of.name())).is_some())
     }
 
     fn flush(&mut self, sessions: &[usize]) -> Result<(), StoreError> {
@@ -222,11 +234,6 @@ impl<N: Numbers> MessageStores for FileStores<N> {
         }
         written.map_err(|error| StoreError { reason: error.to_string() })
     }
-}
-
-/// Under which name the numbers of a session's book are kept.
-fn book_name(of: &FileStore) -> String {
-    format!("{}\x01book", of.name())
 }
 
 /// The store of a session, and its book if it has one.

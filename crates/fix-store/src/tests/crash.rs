@@ -96,7 +96,7 @@ fn each_damage(damage: impl Fn(&mut Vec<u8>, usize), lost_states_of_messages: us
             fs::write(root.join(name), &bytes).unwrap();
             let context = format!("{} at {at}", name.display());
             if name == Path::new("numbers") && at < head {
-                let sound_head = bytes.starts_with(b"WEIRFIXN\x02\0\0\0") && bytes.len() >= head;
+                let sound_head = bytes.starts_with(b"WEIRFIXN\x03\0\0\0") && bytes.len() >= head;
                 let opened = FileStores::open(&root, Options::default());
                 let foreign = matches!(opened, Err(OpenError::Foreign { .. }));
                 assert!(foreign || sound_head, "{context}");

@@ -51,7 +51,7 @@ fn what_fails_changes_nothing_and_work_goes_on_afterwards() {
             assert_eq!(seen_both(&mut open(root.path(), 700)), model, "{fault:?}");
         }
     }
-    assert!(faults_met > 100, "{faults_met}");
+    assert!(faults_met > 60, "{faults_met}");
 }
 
 #[test]

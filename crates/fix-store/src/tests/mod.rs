@@ -1,5 +1,6 @@
 //! Tests that need to look inside, or to make the disk fail.
 
+mod calls;
 mod crash;
 mod faults;
 mod keeping;
