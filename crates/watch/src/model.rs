@@ -50,7 +50,7 @@ codes! {
         Active = 0, "active", "It spends as planned.";
         Limited = 1, "limited", "It is behind its plan, or waits for a limit.";
         Paused = 2, "paused", "Its owner paused it.";
-        Exhausted = 3, "exhausted", "Its limit is spent.";
+        Exhausted = 3, "exhausted", "Its limit is spent: nothing is left, and no hold can give any back.";
         Ended = 4, "ended", "Its flight is over, or it was removed.";
         NoPurse = 5, "no_purse", "Funds remain, but no worker of this node currently holds a share.";
         Error = 6, "error", "The node cannot spend for it.";
@@ -72,9 +72,9 @@ codes! {
         Held = 7, "held", "Too much of it waits in holds.";
         CatchingUp = 8, "catching_up", "It is behind its plan and has room to catch up.";
         Paced = 9, "paced", "The plan lets less through than is asked for.";
-        Limit = 10, "limit", "Nothing is left of its limit.";
+        Limit = 10, "limit", "Nothing is left of its limit, or less than was asked.";
         DayLimit = 11, "day_limit", "Nothing is left of a window's limit: of the day, or of a minute, hour, week or month.";
-        Parent = 12, "parent", "Nothing is left of a parent's limit.";
+        Parent = 12, "parent", "Nothing is left of a parent's limit, or less than was asked; or the parent is paused or outside its flight.";
         FlightAhead = 13, "flight_ahead", "Its flight has not begun.";
         FlightOver = 14, "flight_over", "Its flight is over.";
         DayParts = 15, "day_parts", "It does not run at this hour.";

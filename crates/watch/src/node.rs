@@ -5,6 +5,7 @@ use money::{Amount, Unit};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::State;
 use crate::fix::{FixChange, FixError, FixMessages, FixPage, FixSession};
 use crate::vault::{Vault, VaultPage};
 
@@ -425,6 +426,8 @@ pub enum RowProblem {
 pub struct Detail {
     /// Its lines, base units.
     pub lines: Lines,
+    /// Its amounts and windows as at the moment of the lines, with no word about how it stands; `None`: those of the board are.
+    pub amounts: Option<State>,
     /// Holds since the start of the run.
     pub holds: Holds,
     /// Frequency caps of its campaign.

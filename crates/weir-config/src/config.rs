@@ -523,6 +523,24 @@ fn load_from(
     if errors.is_empty() { Ok(config) } else { Err(errors) }
 }
 
+/// Where a sound configuration sets a key, written `section.key`: a line of the file, or a variable of the environment. `None` where
+/// nothing does, or where the file cannot be read again.
+#[must_use]
+pub fn place_of(
+    file: Option<&Path>,
+    environment: impl Iterator<Item = (String, String)>,
+    key: &str,
+) -> Option<String> {
+    let (mut config, mut places, mut errors) = (Config::default(), Places::default(), Vec::new());
+    if let Some(path) = file
+        && let Ok(text) = file_text(path, false)
+    {
+        read_file(&mut config, &path.display().to_string(), &text, &mut places, &mut errors);
+    }
+    read_environment(&mut config, environment, &mut places, &mut errors);
+    places.0.remove(key)
+}
+
 /// Where each key got its value: a line of the file, or a variable of the environment. Keys are written `section.key`.
 #[derive(Debug, Default)]
 struct Places(std::collections::BTreeMap<String, String>);

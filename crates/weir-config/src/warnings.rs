@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::config::Config;
+use door_transport::cores::CoreList;
+
+use crate::config::{self, Config, ConfigError};
 
 /// Warnings about a sound configuration, by the files that are there now.
 #[must_use]
@@ -20,6 +22,25 @@ fn unread_in(folder: &Path, named: Option<&Path>) -> Option<String> {
     let usual = folder.join("weir.toml");
     (named.is_none() && usual.is_file())
         .then(|| format!("{} is not read: name it with --config weir.toml", usual.display()))
+}
+
+/// A core that `workers.cores` names and this machine does not have, or does not give this process. A check warns of it, because the
+/// file may be for another machine; a start refuses it.
+#[must_use]
+pub fn missing_core(config: &Config, file: Option<&Path>) -> Option<ConfigError> {
+    let allowed = door_transport::cores::allowed().ok()?;
+    let text = missing_of(&config.workers.cores, &allowed)?;
+    let place = config::place_of(file, config::environment(), "workers.cores");
+    Some(ConfigError { place: place.unwrap_or_else(|| "workers".into()), text })
+}
+
+fn missing_of(cores: &CoreList, allowed: &[usize]) -> Option<String> {
+    let CoreList::Cores(named) = cores else { return None };
+    let missing = named.iter().find(|core| !allowed.contains(core))?;
+    let there = CoreList::Cores(allowed.to_vec());
+    Some(format!(
+        "workers.cores: found {cores}, expected cores of {there}, which this process may use on this machine; core {missing} is not among them"
+    ))
 }
 
 /// Who asks one door for tokens believes that money is guarded; another that lets everybody spend, or change budgets, says otherwise.
@@ -88,6 +109,21 @@ mod tests {
         let told = unread_in(folder.path(), None).unwrap();
         assert!(told.ends_with("weir.toml is not read: name it with --config weir.toml"), "{told}");
         assert_eq!(unread_in(folder.path(), Some(Path::new("other.toml"))), None);
+    }
+
+    #[test]
+    fn a_core_that_is_not_there_is_told_with_those_that_are() {
+        let told = |cores: &str| missing_of(&cores.parse().unwrap(), &[0, 1, 2, 5]);
+        assert_eq!((told("auto"), told("2,5,0")), (None, None));
+        let text = told("0,3").unwrap();
+        assert!(text.starts_with("workers.cores: found 0,3, expected cores of 0-2,5,"), "{text}");
+        assert!(text.ends_with("core 3 is not among them"), "{text}");
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("weir.toml");
+        std::fs::write(&file, "[node]\nid = 2\n[workers]\n\ncores = \"1023\"\n").unwrap();
+        let config = config::load(Some(&file), std::iter::empty()).unwrap();
+        let told = missing_core(&config, Some(&file)).unwrap();
+        assert_eq!(told.place, format!("{}:5", file.display()));
     }
 
     #[test]

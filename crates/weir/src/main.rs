@@ -413,6 +413,10 @@ fn lines(errors: &[ConfigError]) -> String {
 fn run(args: RunArgs) -> Result<ExitCode, String> {
     let signals = Signals::catch()?.and_hang_up()?;
     let config = configured(&args).map_err(|errors| lines(&errors))?;
+    let file = args.files.config.as_deref();
+    if let Some(error) = weir_config::warnings::missing_core(&config, file) {
+        return Err(lines(&[error]));
+    }
     if let Some(file) = &args.files.budgets
         && !file.exists()
     {
@@ -535,7 +539,9 @@ fn check(args: &CheckArgs, out: &mut Out) -> Result<ExitCode, String> {
     };
     errors.extend(read.as_ref().err().into_iter().flatten().map(ToString::to_string));
     let unread = weir_config::warnings::unread_file(args.files.config.as_deref());
-    tell_warnings(&config, file, is_there && read.is_ok(), unread);
+    let core = weir_config::warnings::missing_core(&config, args.files.config.as_deref());
+    let core = core.map(|error| format!("{error}; a start here is refused"));
+    tell_warnings(&config, file, is_there && read.is_ok(), unread.into_iter().chain(core));
     // With another configuration than the node's nothing can be said of its folder.
     let judged = (is_there && read.is_ok()).then_some(file.as_path());
     let told = match is_sound {
@@ -568,13 +574,18 @@ fn check(args: &CheckArgs, out: &mut Out) -> Result<ExitCode, String> {
 }
 
 /// What is allowed and yet hardly meant: in the environment, and in a budgets file where it is sound.
-fn tell_warnings(config: &Config, file: &Path, is_sound: bool, unread: Option<String>) {
+fn tell_warnings(
+    config: &Config,
+    file: &Path,
+    is_sound: bool,
+    others: impl Iterator<Item = String>,
+) {
     let names = weir_config::environment::warnings(config::environment());
     let lines =
         if is_sound { weir_tools::check::warnings(config, file, now()) } else { Vec::new() };
     let keys = weir_config::warnings::warnings(config);
     let names = names.iter().map(ToString::to_string);
-    for warning in names.chain(unread).chain(keys).chain(lines) {
+    for warning in names.chain(others).chain(keys).chain(lines) {
         eprintln!("warning: {warning}");
     }
 }

@@ -62,8 +62,8 @@ pub(super) async fn list(
 pub(super) async fn one(State(app): State<App>, name: Named) -> Result<Response, Problem> {
     app.wait(move |parts| {
         let id = parts.id_of(&name)?;
-        let fresh = parts.fresh(id)?;
-        Ok(([(header::ETAG, fresh.etag())], json(&parts.whole(&fresh))).into_response())
+        let mut fresh = parts.fresh(id)?;
+        Ok(([(header::ETAG, fresh.etag())], json(&parts.whole(&mut fresh))).into_response())
     })
     .await?
 }

@@ -25,9 +25,10 @@ impl Parts {
         if let RowResult::Refused(problem) = result {
             return Err(problem.into());
         }
-        let fresh = self.fresh(*id)?;
-        let whole = BudgetWhole { reach: self.reach(row), ..self.whole(&fresh) };
-        let answer = ([(header::ETAG, fresh.etag())], json(&whole)).into_response();
+        let mut fresh = self.fresh(*id)?;
+        let etag = fresh.etag();
+        let whole = BudgetWhole { reach: self.reach(row), ..self.whole(&mut fresh) };
+        let answer = ([(header::ETAG, etag)], json(&whole)).into_response();
         Ok((edited.replay, answer))
     }
 

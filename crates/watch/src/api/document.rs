@@ -143,6 +143,15 @@ fn add_errors(operation: &mut Operation, token: bool, path: &str) {
             "The node stops, or is not ready, or its journal cannot seal",
         ),
     ];
+    // Of a head that is not read to its end: the server of HTTP answers before any call does.
+    let bare = [
+        ("414", "The path with its query is too long; without a body"),
+        ("431", "The head is too long, or has too many headers; without a body"),
+    ];
+    for (status, about) in bare {
+        let response = ResponseBuilder::new().description(about).build();
+        operation.responses.responses.insert(status.to_string(), RefOr::T(response));
+    }
     for (status, applies, about) in errors {
         if applies && !operation.responses.responses.contains_key(status) {
             let content =

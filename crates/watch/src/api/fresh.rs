@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::Parts;
 use super::answer::BudgetWhole;
 use super::extract::Named;
-use crate::model::Pacing;
+use crate::model::{Flags, Pacing};
 use crate::node::Fields;
 use crate::problem::{Kind, Problem};
 use crate::query::Row;
@@ -71,10 +71,13 @@ impl Parts {
         known.or_else(|| self.fresh(id).ok().map(|fresh| of(&fresh.budget)))
     }
 
-    /// All that is known of a budget.
-    pub(super) fn whole<'a>(&self, fresh: &'a Fresh) -> BudgetWhole<'a> {
+    /// All that is known of a budget, with its amounts as at the moment of its lines.
+    pub(super) fn whole<'a>(&self, fresh: &'a mut Fresh) -> BudgetWhole<'a> {
         let detail = self.node.detail(fresh.budget.id).unwrap_or_default();
         let template = fresh.template.as_deref();
+        if let Some(now) = detail.amounts {
+            fresh.state = with_amounts(fresh.state, &now);
+        }
         let row = Row { budget: &fresh.budget, state: &fresh.state, template };
         let spark = self.board.spark(fresh.budget.id);
         let source = self.node.source(fresh.budget.id);
@@ -101,6 +104,25 @@ pub(super) fn etag(revision: u64) -> String {
 
 fn text<'a>(fields: &'a Fields, name: &str) -> Option<&'a str> {
     fields.get(name).and_then(Value::as_str)
+}
+
+/// How it stood at the last survey, with the amounts of now. The limits are those of its configuration.
+fn with_amounts(state: State, now: &State) -> State {
+    State {
+        flags: now.flags.with(Flags::EDITED, state.flags.has(Flags::EDITED)),
+        limit: state.limit,
+        daily: state.daily,
+        status: state.status,
+        reason: state.reason,
+        since_ms: state.since_ms,
+        top_refusal: state.top_refusal,
+        spend_minute: state.spend_minute,
+        asks: state.asks,
+        grants: state.grants,
+        refusals: state.refusals,
+        top_refusals: state.top_refusals,
+        ..*now
+    }
 }
 
 /// A budget that no survey has met.

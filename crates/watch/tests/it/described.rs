@@ -98,6 +98,21 @@ fn every_call_answers_a_status_and_a_type_that_are_described() {
     }
 }
 
+/// The server of HTTP answers these before a call does.
+#[test]
+fn heads_that_are_too_long_are_described_as_they_are_answered() {
+    let door = Door::open(1);
+    let described = &document(&door)["paths"]["/v1/budgets.csv"]["get"]["responses"];
+    let long = get(format!("/v1/budgets.csv?q={}", "x".repeat(65_600)));
+    let headers = (0..70).fold(get("/v1/budgets.csv"), |call, n| call.with(&format!("X-{n}"), "1"));
+    for (call, status) in [(long, 414), (headers, 431)] {
+        let answer = call.send(door.to);
+        assert_eq!((answer.status, answer.body.len()), (status, 0));
+        let described = &described[status.to_string()];
+        assert!(described["description"].is_string() && described["content"].is_null());
+    }
+}
+
 /// All references of a document.
 fn references<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
     match value {

@@ -40,6 +40,8 @@ pub struct SurveyRow {
     pub windows: [Option<(WindowLimit, Amount)>; Period::ALL.len()],
     /// Beside its limit, what may be out because so much of it is expired.
     pub tolerated: Amount,
+    /// Of what is free: kept back for spend above holds, or after they were gone.
+    pub reserve: Amount,
     /// How it stands on its plan, if it has one.
     pub standing: Option<Standing>,
     /// What became of its holds.
@@ -97,6 +99,7 @@ impl SurveyRow {
             windows[place.expect("all periods are there")] = Some((window, used));
         }
         let left = windows.iter().flatten().map(|(window, used)| less(window.limit, *used));
+        let debt = sum([line.over_settled, line.late]);
         SurveyRow {
             slot,
             line,
@@ -110,6 +113,8 @@ impl SurveyRow {
             calendar_left: left.min(),
             windows,
             tolerated: tolerated(spec),
+            reserve: less(part_of(spec.limit, spec.late_reserve_bp, 10_000), debt)
+                .max(Amount::ZERO),
             standing,
             resolved,
             expired_holds: bank.expired_holds(slot),
@@ -151,15 +156,21 @@ impl SurveyRow {
             .is_some_and(|left| left <= Amount::ZERO && self.line.purses <= Amount::ZERO)
     }
 
-    /// Is nothing left that a worker has or could get?
+    /// Is nothing left that a worker has or could get? The reserve for late spend is no worker's.
     pub fn is_drained(&self) -> bool {
-        self.available() <= Amount::ZERO
+        let is_reserve = self.line.purses <= Amount::ZERO && self.line.free <= self.reserve;
+        is_reserve || self.available() <= Amount::ZERO
     }
 }
 
 /// The most that a tolerance lets out above the limit.
 fn tolerated(spec: &BudgetSpec) -> Amount {
-    let part = i128::from(spec.limit.get()) * i128::from(spec.tolerance_ppm) / 1_000_000;
+    part_of(spec.limit, spec.tolerance_ppm, 1_000_000)
+}
+
+/// So many of `all` equal parts of a limit; rounded down.
+fn part_of(limit: Amount, parts: impl Into<i128>, all: i128) -> Amount {
+    let part = i128::from(limit.get()) * parts.into() / all;
     Amount::new(i64::try_from(part).unwrap_or(i64::MAX))
 }
 

@@ -1,12 +1,13 @@
 //! How a budget stands and why: a table of rules, of which the first that holds is told.
 
 use gate_auction::Fates;
-use ledger::Status as Configured;
+use ledger::{Amount, Status as Configured};
 use money::Instant;
 use watch::model::{Reason, Status};
 use weir_node::bank::rows::SurveyRow;
 use wire::Verdict;
 
+use super::short::Short;
 use super::tallies::{Counts, Top};
 use crate::pace_text::{self, Under};
 
@@ -20,6 +21,8 @@ pub(super) struct Facts<'a> {
     /// Of the last ten seconds.
     pub(super) recent: Counts,
     pub(super) top: Option<Top>,
+    /// Whose limit it was that asks for more than is left met, if that is what most met.
+    pub(super) short: Short,
     /// Why it is behind its plan, if it is.
     pub(super) under: Option<Under>,
     /// What of the node itself is amiss.
@@ -65,7 +68,7 @@ type Rule = (fn(&Facts<'_>) -> bool, Status, Reason);
 
 /// From what ends all budgets, and what ends one, to what only slows it down. A node that cannot seal stands before what the plan says: its grants
 /// stop, and every plan falls behind for that.
-const RULES: [Rule; 24] = [
+const RULES: [Rule; 25] = [
     (|f| f.amiss.none_in_force, Status::Error, Reason::NotInForce),
     (|f| f.row.status == Configured::Paused, Status::Paused, Reason::Owner),
     (|f| f.row.status == Configured::Ended, Status::Ended, Reason::Removed),
@@ -74,10 +77,19 @@ const RULES: [Rule; 24] = [
     (is_spent, Status::Exhausted, Reason::Limit),
     (|f| f.row.is_day_over(), Status::Limited, Reason::DayLimit),
     (|f| f.above.binds(), Status::Limited, Reason::Parent),
-    // What remains is too little for any ask: a limit that only the asks tell of.
-    (|f| f.met(Verdict::Exhausted), Status::Exhausted, Reason::Limit),
-    (|f| f.met(Verdict::DayExhausted), Status::Limited, Reason::DayLimit),
-    (|f| f.met(Verdict::WindowExhausted), Status::Limited, Reason::DayLimit),
+    // What remains is too little for what was asked, and may do for another ask.
+    (|f| f.is_short() && f.short == Short::Above, Status::Limited, Reason::Parent),
+    (|f| f.met(Verdict::Exhausted) && f.short == Short::Itself, Status::Limited, Reason::Limit),
+    (
+        |f| f.met(Verdict::DayExhausted) && f.short == Short::Itself,
+        Status::Limited,
+        Reason::DayLimit,
+    ),
+    (
+        |f| f.met(Verdict::WindowExhausted) && f.short == Short::Itself,
+        Status::Limited,
+        Reason::DayLimit,
+    ),
     (|f| f.row.is_drained(), Status::Limited, Reason::Held),
     (|f| f.is_shut_by_day_parts(), Status::Limited, Reason::DayParts),
     (|f| f.amiss.journal || f.met(Verdict::Journal), Status::Error, Reason::Journal),
@@ -107,14 +119,23 @@ pub(super) fn condition(facts: &Facts<'_>) -> (Status, Reason) {
     rule.map_or((Status::Active, Reason::None), |(_, status, reason)| (*status, *reason))
 }
 
+/// Nothing is left, and no hold can give any back: with a late reserve that is before the limit is spent.
 fn is_spent(facts: &Facts<'_>) -> bool {
-    facts.row.spent() >= facts.row.line.limit
+    let (row, line) = (facts.row, &facts.row.line);
+    row.spent() >= line.limit || (row.is_drained() && line.held <= Amount::ZERO)
 }
 
 impl Facts<'_> {
     /// Was it asked for, was nothing granted, and is this what most asks met?
     fn met(&self, verdict: Verdict) -> bool {
         self.recent.grants == 0 && self.top.is_some_and(|top| top.verdict == verdict)
+    }
+
+    /// Did most asks meet that less is left than they were for?
+    fn is_short(&self) -> bool {
+        [Verdict::Exhausted, Verdict::DayExhausted, Verdict::WindowExhausted]
+            .into_iter()
+            .any(|verdict| self.met(verdict))
     }
 
     /// Closed by its plan inside its flight: the hour is none of its own.
@@ -138,8 +159,6 @@ pub(super) fn under(row: &SurveyRow, fates: &[Fates]) -> Option<Under> {
 
 #[cfg(test)]
 mod tests {
-    use ledger::Amount;
-
     use super::super::tests::{row, standing};
     use super::*;
 
@@ -156,6 +175,7 @@ mod tests {
             above: Above::default(),
             recent: Counts::default(),
             top: None,
+            short: Short::default(),
             under: None,
             amiss: Amiss::default(),
         }
@@ -166,6 +186,14 @@ mod tests {
         move |facts| {
             facts.recent = Counts { asks: 10, grants: 0, refusals: 10 };
             facts.top = Some(Top { verdict, count: 10 });
+        }
+    }
+
+    /// The same, and whose limit it was.
+    fn short(verdict: Verdict, short: Short) -> impl Fn(&mut Facts<'_>) {
+        move |facts| {
+            met(verdict)(facts);
+            facts.short = short;
         }
     }
 
@@ -189,6 +217,13 @@ mod tests {
             ),
             (
                 |r| (r.line.settled, r.line.free) = (amount(100), amount(0)),
+                &same,
+                Status::Exhausted,
+                Reason::Limit,
+            ),
+            (
+                // The rest is a late reserve.
+                |r| (r.line.settled, r.line.free) = (amount(90), amount(0)),
                 &same,
                 Status::Exhausted,
                 Reason::Limit,
@@ -226,9 +261,28 @@ mod tests {
     fn every_rule_of_what_asks_met_has_its_case() {
         let under = |why: Under| move |facts: &mut Facts<'_>| facts.under = Some(why);
         judge(&[
-            (|_| {}, &met(Verdict::Exhausted), Status::Exhausted, Reason::Limit),
-            (|_| {}, &met(Verdict::DayExhausted), Status::Limited, Reason::DayLimit),
-            (|_| {}, &met(Verdict::WindowExhausted), Status::Limited, Reason::DayLimit),
+            (|_| {}, &short(Verdict::Exhausted, Short::Itself), Status::Limited, Reason::Limit),
+            (
+                |_| {},
+                &short(Verdict::DayExhausted, Short::Itself),
+                Status::Limited,
+                Reason::DayLimit,
+            ),
+            (
+                |_| {},
+                &short(Verdict::WindowExhausted, Short::Itself),
+                Status::Limited,
+                Reason::DayLimit,
+            ),
+            (|_| {}, &short(Verdict::Exhausted, Short::Above), Status::Limited, Reason::Parent),
+            (
+                |_| {},
+                &short(Verdict::WindowExhausted, Short::Above),
+                Status::Limited,
+                Reason::Parent,
+            ),
+            (|_| {}, &short(Verdict::Exhausted, Short::Below), Status::Active, Reason::None),
+            (|_| {}, &short(Verdict::DayExhausted, Short::Below), Status::Active, Reason::None),
             (|_| {}, &|facts| facts.amiss.journal = true, Status::Error, Reason::Journal),
             (|_| {}, &|facts| facts.amiss.none_in_force = true, Status::Error, Reason::NotInForce),
             (|_| {}, &met(Verdict::Journal), Status::Error, Reason::Journal),

@@ -14,6 +14,7 @@ use weir_node::bank::rows::{Scene, SurveyRow};
 use weir_node::bank::{Command, ask};
 
 use super::condition::{Above, Amiss, Facts, condition};
+use super::short::Short;
 use super::sliding::Sliding;
 use super::survey::{self, MINUTE_MS, SLICE};
 use super::tallies::Counts;
@@ -182,6 +183,7 @@ impl Made {
                 above: self.above(row, now, above),
                 recent: Counts::default(),
                 top: None,
+                short: Short::default(),
                 under: None,
                 amiss,
             };

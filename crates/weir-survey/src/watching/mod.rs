@@ -2,6 +2,7 @@
 //!
 //! - `tallies`, `sliding`: what workers count anyway, as rates.
 //! - `condition`: how a budget stands and why, by a table of rules.
+//! - `short`: whose limit asks met that were for more than is left.
 //! - `proof`: do all books add up, and does nobody spend above a limit?
 //! - `load`: threads, doors and queues; `status` and `metrics` write it down.
 //! - `minutes`: what the history is told.
@@ -15,6 +16,7 @@ mod metrics;
 mod minutes;
 mod node;
 mod proof;
+mod short;
 mod sliding;
 mod status;
 mod survey;
@@ -212,6 +214,7 @@ mod tests {
             calendar_left: None,
             windows: [None; 5],
             tolerated: zero,
+            reserve: zero,
             standing: None,
             resolved: Resolutions::default(),
             expired_holds: 0,

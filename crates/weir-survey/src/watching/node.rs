@@ -91,7 +91,8 @@ impl watch::Node for Watched {
         let caps = ad(&found.figures.scene.campaign_index, id).map_or_else(Vec::new, caps);
         let holds = holds(made, &row);
         let windows = part.windows.into_iter().map(window).collect();
-        Some(Detail { lines: lines(&row), holds, caps, windows })
+        let amounts = Some(super::survey::of_row(&row, false));
+        Some(Detail { lines: lines(&row), amounts, holds, caps, windows })
     }
 
     fn refusals(&self, id: u64) -> Option<Refusals> {

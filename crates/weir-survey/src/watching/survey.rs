@@ -21,6 +21,7 @@ use super::load::{self, Figures, Load};
 use super::made::Made;
 use super::minutes::{MinuteRow, Minutes};
 use super::proof::Prover;
+use super::short::{Short, Shorts};
 use super::sliding::Sliding;
 use super::tallies::{Counts, Tallies, Top};
 use crate::admin;
@@ -344,6 +345,7 @@ impl<C: Catalogue, O: Outlet> Survey<C, O> {
         self.conditions.resize(self.rows.len(), (Status::Active, Reason::None, 0));
         let tallies = Arc::clone(&self.tallies);
         let tallies = tallies.lock().unwrap_or_else(PoisonError::into_inner);
+        let shorts = Shorts::of(&self.rows, &tallies);
         let roll = std::mem::take(&mut self.roll);
         let states = roll.slots.iter().zip(&roll.edited).map(|(slot, edited)| {
             let at = *slot as usize;
@@ -352,8 +354,10 @@ impl<C: Catalogue, O: Outlet> Survey<C, O> {
             let recent = tallies.recent(at);
             // Most budgets are not refused anything: looking for what they met most would be half of a survey's work.
             let top = (recent.refusals > 0).then(|| tallies.top(at)).flatten();
-            let facts =
-                Facts { now, row, above: above[at], recent, top, under: under(row, fates), amiss };
+            let short =
+                top.map_or(Short::default(), |top| shorts.stands(&self.rows, *slot, top.verdict));
+            let (above, under) = (above[at], under(row, fates));
+            let facts = Facts { now, row, above, recent, top, short, under, amiss };
             let (status, reason) = condition(&facts);
             let (was, why, since_ms) = &mut self.conditions[at];
             if (*was, *why) != (status, reason) || *since_ms == 0 {

@@ -190,6 +190,13 @@ impl Tallies {
         u64::try_from(count).ok().filter(|count| *count > 0).map(|count| Top { verdict, count })
     }
 
+    /// How many asks of the last ten seconds were for more than is left: of a limit, and of a window.
+    pub(super) fn short(&self, slot: usize) -> [i64; 2] {
+        let sum = |verdict: Verdict| self.window.sum(counter(slot, usize::from(verdict.as_raw())));
+        let windows = sum(Verdict::DayExhausted).saturating_add(sum(Verdict::WindowExhausted));
+        [sum(Verdict::Exhausted), windows]
+    }
+
     /// All refusals since the start, by verdict, those that occurred.
     pub(super) fn refusals(&self, slot: usize) -> Vec<(Verdict, u64)> {
         let Some(total) = self.total.get(slot) else { return Vec::new() };

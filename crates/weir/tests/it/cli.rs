@@ -113,6 +113,25 @@ fn check_prints_every_error_at_once() {
     assert!(stderr(&output).contains("are sound: 2 budgets"), "{}", stderr(&output));
 }
 
+/// The file may be for another machine, so a check only warns.
+#[test]
+fn cores_that_are_not_there_are_a_warning_of_a_check_and_refuse_a_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("weir.toml");
+    std::fs::write(&config, "[node]\nid = 3\n[workers]\ncores = \"1023\"\n").unwrap();
+    let told = "weir.toml:4: workers.cores: found 1023, expected cores of ";
+    let at = |name| output(weir().args([name, "--config", text(&config)]).current_dir(&folder));
+    let checked = at("check");
+    let said = stderr(&checked);
+    assert_eq!(checked.status.code(), Some(0), "{said}");
+    assert!(said.contains("warning: ") && said.contains(told), "{said}");
+    let started = at("run");
+    let said = stderr(&started);
+    assert_eq!(started.status.code(), Some(1), "{said}");
+    assert!(said.contains(told), "{said}");
+    assert!(!folder.path().join("weir-data").exists());
+}
+
 #[test]
 fn check_print_is_a_file_that_check_takes() {
     let folder = tempfile::tempdir().unwrap();

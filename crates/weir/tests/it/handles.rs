@@ -93,6 +93,20 @@ fn a_millionfold_slip_is_refused_until_it_is_confirmed() {
     assert_eq!(record["changes"][1]["large"], true, "{record}");
 }
 
+/// Between two surveys, too.
+#[test]
+fn what_is_spent_of_a_budget_is_as_new_as_its_lines() {
+    let node = patient(&line(1, "10", r#","daily":"8""#)).with("admin.tick_ms", "60000").start();
+    wait_for("the first survey", || look(&node, "/v1/budgets/1").json()["lines"]["free"] != "0");
+    let mut client = node.client();
+    let token = client.grant(1, 2_000_000);
+    assert_eq!(client.settle(token, 2_000_000).0, Verdict::Settled);
+    let found = look(&node, "/v1/budgets/1").json();
+    let settled = &found["lines"]["settled"];
+    assert_eq!([&found["spent"], &found["day_spent"]], [settled; 2], "{found:#}");
+    assert_eq!(settled, "2.00");
+}
+
 /// Spends until the door knows the handle: workers hear of changes soon after they are answered.
 fn spend(node: &Node, handle: &str) {
     let mut caller = Caller::to(node);

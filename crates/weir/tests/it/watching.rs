@@ -73,6 +73,34 @@ fn every_budget_says_how_it_stands_and_why() {
     wait_standing(&node, 1, "ended", "removed");
 }
 
+/// An ask for more than is left is no end of the budget, nor of those above it: smaller ones pass.
+#[test]
+fn one_ask_for_more_than_is_left_exhausts_nobody() {
+    let budgets = [
+        line(1, "5", ""),
+        line(2, "0.0001", r#","parent":1"#),
+        line(3, "0.00001", ""),
+        line(4, "5", r#","parent":3"#),
+        line(5, "0.0001", r#","late_reserve_bp":1000"#),
+    ];
+    let node = setup(&budgets.concat()).start();
+    let mut client = node.client();
+    client.wait_verdict(2, 101, Verdict::Exhausted);
+    client.wait_verdict(4, 11, Verdict::Exhausted);
+    wait_standing(&node, 2, "limited", "limit");
+    wait_standing(&node, 4, "limited", "parent");
+    wait_standing(&node, 3, "limited", "limit");
+    assert_eq!(budget(&node, 1)["status"], "active");
+    let token = client.grant(2, 100);
+    assert_eq!(client.settle(token, 100), (Verdict::Settled, false));
+    wait_standing(&node, 2, "exhausted", "limit");
+    assert_eq!(budget(&node, 1)["status"], "active");
+    let token = client.grant(5, 90);
+    assert_eq!(client.settle(token, 90), (Verdict::Settled, false));
+    let found = wait_standing(&node, 5, "exhausted", "limit");
+    assert_eq!(found["available"], "0.00001", "the late reserve: {found}");
+}
+
 /// The dashboard's red bar, and the status behind it: while the file is refused, and while nothing is in force.
 #[test]
 fn a_refused_file_is_told_to_all_pages_and_budgets_without_a_set_in_force_say_so() {
