@@ -14,7 +14,7 @@
 //! # Files
 //! ```text
 //!   lock                       held by the process that writes
-//!   numbers                    groups of changes, the newest last; rewritten when it has grown by 16 MiB
+//!   numbers                    groups of changes, the newest last; rewritten when it has grown by 64 MiB
 //!   s-CLIENT1/00000001.fix     segments of the session CLIENT1: messages of both directions
 //!   s-CLIENT1/00000002.fix
 //!   b-VENUE1/00000001.fix      the book of the session VENUE1, if it has one: records of what stands behind it, as messages that were sent

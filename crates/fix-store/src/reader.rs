@@ -33,6 +33,11 @@ impl Marks {
         }
     }
 
+    /// Reports whether a record that begins before a place may have to be noted.
+    pub(crate) fn is_due(&self, end: u64) -> bool {
+        self.0.last().is_none_or(|last| end > last.offset + PAGE_BYTES)
+    }
+
     /// The last place from which a number can be found.
     fn before(&self, seq: u64) -> Option<Mark> {
         self.0.iter().rev().find(|mark| mark.next_out <= seq).copied()

@@ -191,6 +191,13 @@ impl FileStore {
         memo
     }
 
+    /// From now on the last segment cannot be written.
+    #[cfg(test)]
+    pub(crate) fn break_segment(&mut self) {
+        let last = self.segments.last().map(|last| segment::path(&self.folder, last.number));
+        self.file = last.and_then(|path| DiskFile::read(&path).ok());
+    }
+
     pub(crate) fn is_changed(&self) -> bool {
         self.staged.changed
     }
@@ -267,23 +274,29 @@ impl FileStore {
 
     /// What was staged is kept.
     pub(crate) fn settle(&mut self) {
-        let mut next_out = self.flushed.next_out;
+        let next_out = self.flushed.next_out;
         self.memo = self.memo_to_keep();
         self.flushed = self.memo;
-        if let (Some(place), Some(last)) = (self.staged.written, self.segments.last_mut()) {
-            debug_assert_eq!(place.offset, last.end + self.tail.len() as u64);
-            let mut at = 0;
-            while let Some(head) = self.staged.records[at..].first_chunk::<RECORD_BYTES>() {
-                let Some(record) = Record::read(head) else { break };
-                self.marks.note(place.offset + at as u64, next_out);
-                if record.kind == Kind::Sent {
-                    next_out = record.seq + 1;
-                }
-                at += RECORD_BYTES + record.bytes as usize;
-            }
+        if let Some(place) = self.staged.written
+            && self.marks.is_due(self.flushed.end.offset)
+        {
+            self.mark(place.offset, next_out);
         }
         self.grow_tail();
         self.staged.clear();
+    }
+
+    /// Notes where the staged records are, from a place on.
+    fn mark(&mut self, offset: u64, mut next_out: u64) {
+        let mut at = 0;
+        while let Some(head) = self.staged.records[at..].first_chunk::<RECORD_BYTES>() {
+            let Some(record) = Record::read(head) else { break };
+            self.marks.note(offset + at as u64, next_out);
+            if record.kind == Kind::Sent {
+                next_out = record.seq + 1;
+            }
+            at += RECORD_BYTES + record.bytes as usize;
+        }
     }
 
     /// What was staged is kept with its numbers: now it is a part of the tail.

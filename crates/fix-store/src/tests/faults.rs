@@ -83,3 +83,38 @@ fn a_full_disk_is_not_filled_with_empty_files() {
     let files = crate::segment::numbers(&root.path().join("s-A")).unwrap();
     assert!(files.len() < 10, "{files:?}");
 }
+
+/// A segment that cannot be written while the numbers can: what was kept is there, is sent again, and outlives the process. When there is too
+/// much of it, nothing more is kept.
+#[test]
+fn what_cannot_go_to_its_segment_is_kept_with_the_numbers() {
+    let root = folder();
+    let mut stores = open(root.path(), 1 << 30);
+    let put = |stores: &mut Stores, seq| {
+        stores.store(0).put(&message("M", seq, 20_000)).unwrap();
+        stores.flush(&[0])
+    };
+    put(&mut stores, 1).unwrap();
+    stores.store(0).break_segment();
+    let kept = (2..1_000).take_while(|seq| put(&mut stores, *seq).is_ok()).last().unwrap();
+    assert!((100..300).contains(&kept), "{kept}");
+    let all_are_there = |stores: &mut Stores| {
+        let store = stores.store(0);
+        assert_eq!(store.next_out(), kept + 1);
+        (1..=kept).all(|seq| got(store, seq) == Some(message("M", seq, 20_000)))
+    };
+    assert!(all_are_there(&mut stores));
+    stores.store(1).put(b"of another session").unwrap();
+    stores.flush(&[1]).unwrap();
+    let mut told = 0;
+    crate::read_history(root.path(), "A", |kept| {
+        told += u64::from(kept.message.is_some());
+        std::ops::ControlFlow::Continue(())
+    })
+    .unwrap();
+    assert_eq!(told, kept, "who reads beside the process sees them");
+    drop(stores);
+    let mut stores = open(root.path(), 1 << 30);
+    assert!(all_are_there(&mut stores));
+    put(&mut stores, kept + 1).unwrap();
+}
