@@ -19,6 +19,8 @@ const HEAD_BYTES: usize = 64;
 const GROUP: &[u8; 4] = b"GRP2";
 const GROUP_OF_MEMOS: &[u8; 4] = b"GRP1";
 const GROUP_HEAD_BYTES: usize = 12;
+/// How much shorter the file before gets with a step.
+const GIVEN_BACK_BYTES: u64 = 64 << 10;
 /// What stands between a memo and its records.
 const RECORDS_HEAD_BYTES: usize = 20;
 /// Groups begin at multiples of this, so that those behind a damaged one are found.
@@ -37,6 +39,9 @@ pub struct NumbersFile {
     path: PathBuf,
     /// `None` after a failed write: nothing is believed of that file, and a new one is written before the next group.
     file: Option<DiskFile>,
+    /// The file before, which has no name any more, and its length. To give its memory back takes the system a millisecond for each MiB, so
+    /// each step gives some.
+    old: Option<(DiskFile, u64)>,
     /// Where the next group goes.
     end: u64,
     /// When `end` is there, the file is written anew.
@@ -119,6 +124,7 @@ impl NumbersFile {
         let mut numbers = NumbersFile {
             path,
             file: None,
+            old: None,
             end: 0,
             rewrite_at: 0,
             salt_sum: 0,
@@ -156,7 +162,7 @@ impl NumbersFile {
         file.write_at(&bytes, 0)?;
         file.sync()?;
         // From here on the old file may have no name any more.
-        self.file = None;
+        self.old = self.file.take().map(|old| (old, self.end));
         disk::rename(&temporary, &self.path)?;
         if let Some(folder) = self.path.parent() {
             disk::sync_folder(folder)?;
@@ -166,6 +172,17 @@ impl NumbersFile {
         self.end = bytes.len() as u64;
         self.rewrite_at = self.end + FILE_BYTES_MAX;
         Ok(())
+    }
+
+    /// Gives a part of the file before back.
+    fn give_back(&mut self) {
+        if let Some((old, length)) = self.old.take() {
+            let left = length.saturating_sub(GIVEN_BACK_BYTES);
+            // The rest goes with the last handle, at once.
+            if left > 0 && old.truncate(left).is_ok() {
+                self.old = Some((old, left));
+            }
+        }
     }
 
     fn append(&self, sealed: bool) -> Result<(), OpenError> {
@@ -211,6 +228,7 @@ impl Numbers for NumbersFile {
             return Err(error);
         }
         self.end += self.group.len() as u64;
+        self.give_back();
         self.group.shrink_to(GROUP_BYTES_KEPT);
         for Change { name, memo, .. } in changes {
             match self.newest.get_mut(*name) {
