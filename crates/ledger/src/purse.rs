@@ -359,12 +359,13 @@ impl Purses {
         asks
     }
 
-    /// Money may come back to the bank that it did not have when it said no: the next call asks it, however new that word is.
+    /// Money came back to the bank that it did not have when it said no: that is no word any more, and the next call asks it anew.
     ///
     /// # Panics
     /// If there is no such slot.
     pub fn doubt(&mut self, slot: u32) {
-        self.appetites[slot as usize].denied_ms = 0;
+        let appetite = &mut self.appetites[slot as usize];
+        (appetite.denied_ms, appetite.no) = (0, No::LATER);
     }
 
     /// Asks for the memory that [`Purses::reserve`] will touch for a slot: a frame's purses can be fetched all at
@@ -554,8 +555,9 @@ impl Purses {
         let No { period, limit, .. } = no;
         let retry_at_ms = no.retry_at_ms(amount);
         let window = period.map(|period| WindowUsedUp { period, limit, retry_at_ms });
-        // An answer to every ask leaves nothing.
+        // An answer to every ask leaves nothing but what the purse has.
         let left = minus(no.from.max(Amount::new(1)), Amount::new(1));
+        let left = left.max(self.purses[slot as usize].free);
         no.knows(amount).then_some(UsedUp { left, window })
     }
 

@@ -229,6 +229,11 @@ impl WindowUse {
         self.used = plus(self.used, amount);
     }
 
+    /// As if so much had not been taken.
+    pub(crate) fn without(self, amount: Amount) -> WindowUse {
+        WindowUse { used: minus(self.used, amount).max(Amount::ZERO), ..self }
+    }
+
     /// Money comes back to it. What a bucket has no room for is not counted.
     #[inline]
     pub(crate) fn give_back(&mut self, amount: Amount, is_bucket: bool) {

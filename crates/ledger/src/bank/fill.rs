@@ -559,7 +559,8 @@ impl Bank {
                 }
                 let from_ms = match window.is_day() {
                     true => budget.day.end.ms(),
-                    false => window.counted_from_ms(used, self.now_ms),
+                    // What is in purses comes back first.
+                    false => window.counted_from_ms(&used.without(parked), self.now_ms),
                 };
                 let one = Lacking { window: *window, left, from_ms };
                 let is_longer = longest.is_none_or(|it| one.lasts(amount) > it.lasts(amount));

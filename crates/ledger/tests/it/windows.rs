@@ -117,6 +117,35 @@ fn each_ask_hears_the_limit_that_it_meets_and_its_own_time() {
     assert_eq!(retry_at_ms(&bench, 0, 25), None);
 }
 
+/// What purses have counts as left, so it is none of what an ask waits for.
+#[test]
+fn what_lies_in_purses_comes_back_before_a_bucket_refills() {
+    let mut bench = Bench::at(ms(NOON), options(2), &[windowed([bucket(Period::Day, 1_000)])]);
+    for worker in [0, 1, 0, 1] {
+        let hold = bench.wait_for(worker, 1, 100).unwrap();
+        assert_eq!(bench.settle(hold, 100), Verdict::Settled);
+    }
+    assert!(bench.purses[0].free(0) > Amount::ZERO, "it has more than was asked");
+    assert_eq!(bench.wait_for(0, 1, 700).unwrap_err(), Verdict::WindowExhausted);
+    let wait_ms = retry_at_ms(&bench, 0, 700).unwrap() - ms(NOON);
+    assert!((8_640_000 - 2_000..=8_640_001).contains(&wait_ms), "a tenth of a day: {wait_ms}");
+    assert_eq!(bench.purses[0].used_up(0, Amount::new(700)).unwrap().left.get(), 600);
+    bench.check();
+}
+
+/// Who waited for the answer to a doubt in vain is not told what was said before.
+#[test]
+fn a_word_that_is_doubted_is_said_no_more() {
+    let budget = BudgetSpec { limit: Amount::new(10), ..windowed([fixed(Period::Hour, 60)]) };
+    let mut bench = Bench::at(ms(NOON), options(1), &[budget]);
+    let hold = bench.wait_for(0, 1, 10).unwrap();
+    assert_eq!(bench.wait_for(0, 1, 10).unwrap_err(), Verdict::Exhausted);
+    assert_eq!(bench.resolve(Action::Release, hold, 0).0, Verdict::Released);
+    bench.purses[0].doubt(0);
+    assert_eq!(bench.reserve(0, 1, 10).unwrap_err(), Verdict::PurseEmpty);
+    assert!(bench.wait_for(0, 1, 10).is_ok());
+}
+
 #[test]
 fn an_ask_of_more_than_a_whole_window_is_told_so_and_hides_nothing_from_smaller_ones() {
     let days = [fixed(Period::Minute, 4), fixed(Period::Day, 6)];
