@@ -145,19 +145,36 @@ impl Client {
     /// # Errors
     /// Something is broken; a refusal is a [`Decision`].
     pub fn reserve(&self, ask: &Ask) -> Result<Decision, Error> {
+        let (begun, until) = self.times(ask);
+        let conn = self.inner.pool.pick(thread_number(), until)?;
+        self.reserve_at(conn.as_deref(), ask, begun, until)
+    }
+
+    /// When a call begins, and until when it waits.
+    fn times(&self, ask: &Ask) -> (Instant, Instant) {
         let begun = Instant::now();
-        let until = begun + ask.deadline.unwrap_or(self.inner.options.deadline);
+        (begun, begun + ask.deadline.unwrap_or(self.inner.options.deadline))
+    }
+
+    fn reserve_at(
+        &self,
+        conn: Option<&Conn>,
+        ask: &Ask,
+        begun: Instant,
+        until: Instant,
+    ) -> Result<Decision, Error> {
         let request_id = self.inner.name(ask);
         let mut answers = Vec::new();
-        let issuer = self.inner.ask_one(ask, request_id, until, &mut answers)?;
+        if let Some(conn) = conn {
+            self.inner.ask_one(conn, ask, request_id, until, &mut answers)?;
+        }
         let answer = answers.first().copied().unwrap_or(Answer::refused(Verdict::UNREACHABLE));
         self.inner.told(begun, &[answer]);
-        Ok(match answer.verdict.is_granted() {
-            true => {
-                Decision::Granted(Hold::new(&self.inner, ask, answer.token, request_id, issuer))
-            }
-            false => Decision::Refused(answer.verdict),
-        })
+        if !answer.verdict.is_granted() {
+            return Ok(Decision::Refused(answer.verdict));
+        }
+        let issuer = conn.map(|conn| conn.node);
+        Ok(Decision::Granted(Hold::new(&self.inner, ask, answer.token, request_id, issuer)))
     }
 
     /// As [`Client::reserve`], from the budget with this handle, such as `team-42/gpt-5`, whatever number the ask has. The node is
@@ -166,21 +183,26 @@ impl Client {
     /// # Errors
     /// As for [`Client::reserve`].
     pub fn reserve_from(&self, handle: &str, ask: &Ask) -> Result<Decision, Error> {
-        let until = Instant::now() + ask.deadline.unwrap_or(self.inner.options.deadline);
-        let left = || Some(until.saturating_duration_since(Instant::now()));
-        let (node, mut budget) = match self.inner.find(handle, until)? {
-            (node, Found::Budget(budget)) => (node, budget),
-            (_, Found::Refused(verdict)) => return Ok(Decision::Refused(verdict)),
+        let (begun, until) = self.times(ask);
+        let inner = &self.inner;
+        // The number is of one node: the ask goes to no other with it.
+        let Some(conn) = inner.pool.pick(thread_number(), until)? else {
+            return Ok(Decision::Refused(Verdict::UNREACHABLE));
+        };
+        let mut budget = match inner.find(&conn, handle, until) {
+            Found::Budget(budget) => budget,
+            Found::Refused(verdict) => return Ok(Decision::Refused(verdict)),
         };
         loop {
-            let decision = self.reserve(&Ask { budget: budget.id, deadline: left(), ..*ask })?;
+            let ask = Ask { budget: budget.id, ..*ask };
+            let decision = self.reserve_at(Some(&conn), &ask, begun, until)?;
             if decision.verdict() != Verdict::UNKNOWN_BUDGET {
                 return Ok(decision);
             }
             // A budget of a template that was idle for long has ended: the handle may stand for a new one.
-            self.inner.handles.forget(node, handle);
-            match self.inner.find(handle, until)? {
-                (_, Found::Budget(other)) if other.id != budget.id => budget = other,
+            inner.handles.forget(conn.node, handle);
+            match inner.find(&conn, handle, until) {
+                Found::Budget(other) if other.id != budget.id => budget = other,
                 _ => return Ok(decision),
             }
         }
@@ -193,7 +215,10 @@ impl Client {
     /// Something is broken; a refusal is a [`Found`].
     pub fn find(&self, handle: &str) -> Result<Found, Error> {
         let until = Instant::now() + self.inner.options.deadline;
-        self.inner.find(handle, until).map(|(_, found)| found)
+        Ok(match self.inner.pool.pick(thread_number(), until)? {
+            Some(conn) => self.inner.find(&conn, handle, until),
+            None => Found::Refused(Verdict::UNREACHABLE),
+        })
     }
 
     /// Many asks in one call, in as few frames as they fit in; `answers` gets one for each, in order. The deadline is that of the
@@ -299,47 +324,43 @@ impl Inner {
         if self.options.await_fill { DecideFlags::AWAIT_FILL } else { DecideFlags::NONE }
     }
 
-    /// The node that was asked and its answer, of now or before.
-    fn find(&self, handle: &str, until: Instant) -> Result<(usize, Found), Error> {
-        let Some(conn) = self.pool.pick(thread_number(), until)? else {
-            return Ok((0, Found::Refused(Verdict::UNREACHABLE)));
-        };
+    /// What the node of the connection says, now or before.
+    fn find(&self, conn: &Conn, handle: &str, until: Instant) -> Found {
         if let Some(budget) = self.handles.get(conn.node, handle) {
-            return Ok((conn.node, Found::Budget(budget)));
+            return Found::Budget(budget);
         }
         let found = conn.find(handle, until);
         if let Found::Budget(budget) = found {
             self.handles.put(conn.node, handle, budget);
         }
-        Ok((conn.node, found))
+        found
     }
 
-    /// One ask; the node that was asked.
+    /// One ask.
     fn ask_one(
         &self,
+        conn: &Conn,
         ask: &Ask,
         request_id: u64,
         until: Instant,
         answers: &mut Vec<Answer>,
-    ) -> Result<Option<usize>, Error> {
-        let Some(conn) = self.pool.pick(thread_number(), until)? else { return Ok(None) };
+    ) -> Result<(), Error> {
         let entry = ask.to_wire(request_id);
         if ask.retry {
-            self.ask_again_and_again(&conn, entry, until, answers)?;
-            return Ok(Some(conn.node));
+            return self.ask_again_and_again(conn, entry, until, answers);
         }
         let desk = self.desk();
         let round = desk.call.begin(answers, 1, false);
         let part = Part { call: Arc::clone(&desk.call), round, first: 0, count: 1 };
         let (flags, linger) = (self.flags(), self.options.linger);
         match linger.is_zero() {
-            true => self.send(&conn, &[entry], flags, &part, until),
+            true => self.send(conn, &[entry], flags, &part, until),
             false => conn.gather(entry, part, flags, linger, until),
         }
         desk.call.wait(until);
         let ended = desk.call.end(answers);
         self.put_back(desk);
-        ended.map(|()| Some(conn.node))
+        ended
     }
 
     /// Repeats an ask on its connection, by the same name, until it is answered.
