@@ -138,7 +138,7 @@ fn an_entry_asks_anew_at_its_turn_for_what_came_back_before_it() {
         assert_eq!((action, amount), (Action::Release, Amount::new(1_000_000)));
         let (asked, echo) = wants(&said);
         assert_eq!((asked.len(), asked[0].0), (1, 0), "once more, behind the release");
-        assert!(asked[0].1.again_waits, "and it waits for the word");
+        assert_eq!(asked[0].1.called, MUCH.1, "and it waits for the word");
         let (valid_from_ms, valid_until_ms) = (0, u64::MAX);
         let fill =
             ToWorker::Fill { slot: 0, grant: 9, amount: MUCH.1, valid_from_ms, valid_until_ms };
