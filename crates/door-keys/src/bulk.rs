@@ -13,8 +13,7 @@
 
 use std::ops::Range;
 
-use vault::{Change, Drbg, Item, ItemError, KeyName, NamedKey};
-use zeroize::Zeroizing;
+use vault::{Change, Drbg, Item, ItemError, KeyName, NamedKey, WipedBytes, reserve_wiped};
 
 use crate::answer::{Audit, Halt, Refusal};
 use crate::door::{Call, Gate, NotChanged, unsupported_path};
@@ -30,6 +29,8 @@ pub(crate) const BULK_TYPE: &str = "application/octet-stream";
 const FAILED: u32 = u32::MAX;
 const LENGTH: usize = 4;
 const VERSION: usize = 4;
+/// Bytes of a stream's end: a length of 0, the items, those that failed.
+const TRAILER: usize = LENGTH + 2 * size_of::<u64>();
 /// Bytes of an item in a stream that comes in pieces: it is held until it is whole.
 pub const STREAM_ITEM_BYTES_MAX: usize = 1 << 20;
 
@@ -41,7 +42,7 @@ pub struct Bulk {
     by_row: bool,
     item_bytes_max: usize,
     random: Drbg,
-    pending: Zeroizing<Vec<u8>>,
+    pending: WipedBytes,
     items: u64,
     failed: u64,
     /// What sealed; 0: several.
@@ -142,7 +143,7 @@ impl<G: Gate> Call<'_, G> {
             by_row,
             item_bytes_max: self.settings.body_bytes_max,
             random: Drbg::new().map_err(|why| Refusal::framed(500, why))?,
-            pending: Zeroizing::default(),
+            pending: WipedBytes::default(),
             items: 0,
             failed: 0,
             version: None,
@@ -155,7 +156,7 @@ impl<G: Gate> Call<'_, G> {
         let (body, now_s) = (self.request.body, self.request.now_s);
         let out = &mut self.room.out;
         self.room.note.is_secret = !bulk.seals;
-        let done = bulk.push(body, self.gate, now_s, out).and_then(|()| bulk.finish(out));
+        let done = bulk.work_whole(body, self.gate, now_s, out);
         let (items, failed) = done.map_err(|why| match why {
             BulkError::Elsewhere => Halt::Elsewhere,
             BulkError::Unavailable => Refusal::new(503, format!("{why}: ask again")).into(),
@@ -187,7 +188,8 @@ impl Bulk {
 
     /// Takes the next bytes of the request, cut anywhere, for [`Bulk::work`].
     pub fn take(&mut self, bytes: &[u8]) {
-        extend(&mut self.pending, bytes);
+        self.pending.reserve(bytes.len());
+        self.pending.extend_from_slice(bytes);
     }
 
     /// Appends the results of all items that are whole to `out`, as [`Bulk::push`] does.
@@ -201,37 +203,66 @@ impl Bulk {
         out: &mut Vec<u8>,
     ) -> Result<(), BulkError> {
         let mut pending = std::mem::take(&mut self.pending);
-        let mut done = 0;
-        let worked = loop {
-            let mut at = done;
-            match self.whole(&pending, &mut at) {
-                Ok(part) if part.is_empty() => break Ok(()),
-                Ok(part) => {
-                    if let Err(why) = self.work_part(&pending, &part, gate, now_s, out) {
-                        break Err(why);
-                    }
-                }
-                Err(why) => break Err(why),
-            }
-            done = at;
-        };
+        let (done, worked) = self.work_on(&pending, gate, now_s, out);
         pending.drain(..done);
         self.pending = pending;
         worked
     }
 
+    /// Works on a stream of which nothing came before and nothing comes behind. Returns as [`Bulk::finish`] does.
+    fn work_whole<G: Gate>(
+        &mut self,
+        bytes: &[u8],
+        gate: &mut G,
+        now_s: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<(u64, u64), BulkError> {
+        let (done, worked) = self.work_on(bytes, gate, now_s, out);
+        worked?;
+        if done < bytes.len() {
+            return Err(BulkError::Cut { item: self.items });
+        }
+        self.finish(out)
+    }
+
+    /// Appends the results of all items that are whole in `bytes` to `out`. Returns how many bytes these items are, and why no more of them.
+    fn work_on<G: Gate>(
+        &mut self,
+        bytes: &[u8],
+        gate: &mut G,
+        now_s: u64,
+        out: &mut Vec<u8>,
+    ) -> (usize, Result<(), BulkError>) {
+        self.make_room(waiting_in(bytes), gate, out);
+        let (mut done, mut at) = (0, 0);
+        loop {
+            match self.whole(bytes, &mut at) {
+                Ok(part) if part.is_empty() => return (done, Ok(())),
+                Ok(part) => {
+                    if let Err(why) = self.work_part(bytes, &part, gate, now_s, out) {
+                        return (done, Err(why));
+                    }
+                }
+                Err(why) => return (done, Err(why)),
+            }
+            done = at;
+        }
+    }
+
+    /// Makes room for the results of what waits, in one go, so that `out` is not moved from part to part.
+    fn make_room<G: Gate>(&self, waiting: Waiting, gate: &G, out: &mut Vec<u8>) {
+        let key = gate.keys().get(self.name.as_str());
+        let kind = key.and_then(|key| key.policy().kind.sealing()).filter(|_| self.seals);
+        // What stands around an item's bytes is never more than around none.
+        let around = LENGTH + kind.map_or(0, |kind| VERSION + kind.sealed_len(0));
+        let each = waiting.items.saturating_mul(around).saturating_add(TRAILER);
+        reserve_wiped(out, waiting.bytes.saturating_add(each));
+    }
+
     /// Tells how much there is to work on.
     #[must_use]
     pub fn waiting(&self) -> Waiting {
-        let (mut found, mut rest) = (Waiting::default(), self.pending.as_slice());
-        while let Some((length, later)) = rest.split_first_chunk() {
-            let count = usize::try_from(u32::from_le_bytes(*length)).unwrap_or(usize::MAX);
-            let Some(next) = later.get(count..) else { break };
-            found.items += 1;
-            found.bytes += count;
-            rest = next;
-        }
-        found
+        waiting_in(&self.pending)
     }
 
     /// Returns the bytes that it holds of the request.
@@ -314,9 +345,6 @@ impl Bulk {
         let inputs: Vec<&[u8]> =
             part.iter().map(|range| pending.get(range.clone()).unwrap_or_default()).collect();
         let rows: Vec<[u8; 8]> = (self.items..).take(part.len()).map(u64::to_le_bytes).collect();
-        let room: usize = part.iter().map(|range| range.len() + 128).sum();
-        reserve(out, room);
-        let before = self.failed;
         if self.seals {
             let version = self.reserve_messages(part.len(), gate, now_s)?;
             self.version = match self.version {
@@ -329,7 +357,6 @@ impl Bulk {
             let key = gate.keys().get(self.name.as_str());
             self.open(key, &inputs, &rows, out);
         }
-        debug_assert!(self.failed >= before);
         self.items += u64::try_from(part.len()).unwrap_or(0);
         Ok(())
     }
@@ -376,21 +403,23 @@ impl Bulk {
             return inputs.iter().for_each(|_| self.fail(out));
         };
         let kind = key.kind();
-        let mut sealed = vec![0; inputs.iter().map(|input| kind.sealed_len(input.len())).sum()];
-        let mut rest = sealed.as_mut_slice();
+        let places =
+            Places::behind(out, inputs.iter().map(|input| VERSION + kind.sealed_len(input.len())));
         let mut items = Vec::with_capacity(inputs.len());
-        for (input, row) in inputs.iter().zip(rows) {
-            let (output, later) = rest.split_at_mut(kind.sealed_len(input.len()));
-            rest = later;
+        for ((input, row), place) in inputs.iter().zip(rows).zip(places.of(out)) {
+            let (begin, output) = place.split_at_mut(VERSION);
+            begin.copy_from_slice(&number.to_le_bytes());
             items.push(Item::new(input, self.aad(row), output));
         }
         key.seal(&mut items, &mut self.random);
-        for item in &items {
-            match item.written().ok().filter(|_| !item.input.is_empty()) {
-                Some(sealed) => put(out, &[&number.to_le_bytes(), sealed]),
-                None => self.fail(out),
-            }
-        }
+        let written = |item: &Item<'_>| {
+            let is_empty = item.input.is_empty();
+            item.outcome.ok().filter(|_| !is_empty).map(|bytes| VERSION + bytes)
+        };
+        let written: Vec<Option<usize>> = items.iter().map(written).collect();
+        let (end, failed) = places.close(out, &written);
+        out.truncate(end);
+        self.failed += failed;
     }
 
     fn open(
@@ -409,14 +438,11 @@ impl Bulk {
                 input.first_chunk::<VERSION>().map_or(0, |bytes| u32::from_le_bytes(*bytes));
             (number, input.len().saturating_sub(VERSION))
         };
-        let total = inputs.iter().map(|input| kind.opened_max(parts(input).1)).sum();
-        let mut plain = Zeroizing::new(vec![0; total]);
-        let mut rest = plain.as_mut_slice();
+        let places =
+            Places::behind(out, inputs.iter().map(|input| kind.opened_max(parts(input).1)));
         let mut items = Vec::with_capacity(inputs.len());
-        for (input, row) in inputs.iter().zip(rows) {
-            let (output, later) = rest.split_at_mut(kind.opened_max(parts(input).1));
-            rest = later;
-            items.push(Item::new(input.get(VERSION..).unwrap_or_default(), self.aad(row), output));
+        for ((input, row), place) in inputs.iter().zip(rows).zip(places.of(out)) {
+            items.push(Item::new(input.get(VERSION..).unwrap_or_default(), self.aad(row), place));
         }
         let mut left = items.as_mut_slice();
         for run in inputs.chunk_by(|one, next| parts(one).0 == parts(next).0) {
@@ -430,12 +456,11 @@ impl Bulk {
                 None => now.iter_mut().for_each(|item| item.outcome = Err(ItemError::Refused)),
             }
         }
-        for item in &items {
-            match item.written().ok().filter(|plain| !plain.is_empty()) {
-                Some(plain) => put(out, &[plain]),
-                None => self.fail(out),
-            }
-        }
+        let written = |item: &Item<'_>| item.outcome.ok().filter(|bytes| *bytes > 0);
+        let written: Vec<Option<usize>> = items.iter().map(written).collect();
+        let (end, failed) = places.close(out, &written);
+        out.truncate(end);
+        self.failed += failed;
     }
 
     fn fail(&mut self, out: &mut Vec<u8>) {
@@ -454,27 +479,96 @@ impl std::fmt::Debug for Bulk {
     }
 }
 
-/// Appends a result.
-fn put(out: &mut Vec<u8>, pieces: &[&[u8]]) {
-    let count: usize = pieces.iter().map(|piece| piece.len()).sum();
-    // An item has less than 2 GiB.
-    out.extend_from_slice(&u32::try_from(count).unwrap_or(FAILED).to_le_bytes());
-    pieces.iter().for_each(|piece| out.extend_from_slice(piece));
-}
-
-/// Makes room in a buffer of secrets without leaving a copy behind.
-fn reserve(bytes: &mut Vec<u8>, more: usize) {
-    if bytes.capacity() - bytes.len() >= more {
-        return;
+/// Counts the items that are whole at the beginning of `bytes`.
+fn waiting_in(bytes: &[u8]) -> Waiting {
+    let (mut found, mut rest) = (Waiting::default(), bytes);
+    while let Some((length, later)) = rest.split_first_chunk() {
+        let count = usize::try_from(u32::from_le_bytes(*length)).unwrap_or(usize::MAX);
+        let Some(next) = later.get(count..) else { break };
+        found.items += 1;
+        found.bytes += count;
+        rest = next;
     }
-    let mut larger = Vec::with_capacity((bytes.len() + more).max(bytes.len() * 2));
-    larger.extend_from_slice(bytes);
-    bytes.fill(0);
-    zeroize::optimization_barrier(bytes.as_slice());
-    *bytes = larger;
+    found
 }
 
-fn extend(bytes: &mut Vec<u8>, more: &[u8]) {
-    reserve(bytes, more.len());
-    bytes.extend_from_slice(more);
+/// Places for the results of a part at the end of an answer, each with room for its length and for the most that it may have: results are
+/// made where they stay.
+struct Places {
+    /// Where the first one begins.
+    from: usize,
+    /// Bytes of each, with those of its length.
+    rooms: Vec<usize>,
+}
+
+impl Places {
+    /// Makes places behind what is in `out`, for results of at most so many bytes.
+    fn behind(out: &mut Vec<u8>, most: impl Iterator<Item = usize>) -> Places {
+        let from = out.len();
+        let rooms: Vec<usize> = most.map(|bytes| LENGTH + bytes).collect();
+        let total = rooms.iter().sum();
+        reserve_wiped(out, total);
+        out.resize(from + total, 0);
+        Places { from, rooms }
+    }
+
+    /// Returns where each result goes.
+    fn of<'o>(&self, out: &'o mut [u8]) -> impl Iterator<Item = &'o mut [u8]> {
+        let mut rest = out.get_mut(self.from..).unwrap_or_default();
+        self.rooms.iter().map(move |room| {
+            let (place, later) = std::mem::take(&mut rest).split_at_mut(*room);
+            rest = later;
+            place.get_mut(LENGTH..).unwrap_or_default()
+        })
+    }
+
+    /// Writes the lengths of the results, and closes the gaps between them: `None` is one that failed. Returns where the last one ends, behind
+    /// which there are zeros then, and how many failed.
+    fn close(&self, out: &mut [u8], written: &[Option<usize>]) -> (usize, u64) {
+        let (mut place, mut to, mut failed) = (self.from, self.from, 0);
+        for (room, bytes) in self.rooms.iter().zip(written) {
+            let result = place + LENGTH..place + LENGTH + bytes.unwrap_or(0);
+            place += room;
+            failed += u64::from(bytes.is_none());
+            // An item has less than 2 GiB.
+            let length = bytes.map_or(FAILED, |bytes| u32::try_from(bytes).unwrap_or(FAILED));
+            let begin = out.get_mut(to..to + LENGTH).unwrap_or_default();
+            begin.copy_from_slice(&length.to_le_bytes());
+            to += LENGTH;
+            let next = to + result.len();
+            if to < result.start {
+                out.copy_within(result, to);
+            }
+            to = next;
+        }
+        // Copies of plaintexts may stand here.
+        out.get_mut(to..).unwrap_or_default().fill(0);
+        zeroize::optimization_barrier(out);
+        (to, failed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gaps_between_results_are_closed_and_nothing_of_them_is_left_behind() {
+        let mut out = b"before".to_vec();
+        let places = Places::behind(&mut out, [8, 3, 0, 5].into_iter());
+        for (place, byte) in places.of(&mut out).zip(b'a'..) {
+            place.fill(byte);
+        }
+        let (end, failed) = places.close(&mut out, &[Some(3), None, None, Some(5)]);
+        let expected = [
+            &b"before"[..],
+            &[3, 0, 0, 0, b'a', b'a', b'a'],
+            &FAILED.to_le_bytes(),
+            &FAILED.to_le_bytes(),
+            &[5, 0, 0, 0, b'd', b'd', b'd', b'd', b'd'],
+        ];
+        assert_eq!((&out[..end], failed), (&expected.concat()[..], 2));
+        assert_eq!(out.len(), 6 + 4 * LENGTH + 16);
+        assert!(out[end..].iter().all(|byte| *byte == 0), "{out:?}");
+    }
 }

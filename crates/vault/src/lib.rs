@@ -24,6 +24,7 @@ mod row;
 mod secret;
 mod text;
 mod versions;
+mod wiped;
 mod wrap;
 
 pub use count::MessageCount;
@@ -43,4 +44,5 @@ pub use row::{ROW_AAD_BYTES, RowPlace};
 pub use secret::{KEY_BYTES, SecretKey};
 pub use text::{TextError, read_text, split_text, write_text};
 pub use versions::{VersionError, Versions};
+pub use wiped::{WipedBytes, reserve_wiped};
 pub use wrap::{FINGERPRINT_BYTES, KeyEncryptionKey, WRAPPED_BYTES};

@@ -8,3 +8,4 @@ mod keyring;
 mod keys;
 mod lanes;
 mod support;
+mod wiped;

@@ -8,7 +8,8 @@
 //! together have too many bytes.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -222,11 +223,7 @@ impl Auditor {
         if now_ms() / 1_000 / DAY_S != self.day || self.end >= self.file_bytes_max {
             self.set_aside().map_err(|error| format!("{}: {error}", self.folder.display()))?;
         }
-        let written = self
-            .file
-            .seek(SeekFrom::Start(self.end))
-            .and_then(|_| self.file.write_all(lines.as_bytes()));
-        if let Err(error) = written {
+        if let Err(error) = self.file.write_all_at(lines.as_bytes(), self.end) {
             // What was written of them is no line. If this fails too, the next lines begin there all the same.
             let _ = self.file.set_len(self.end);
             return Err(error.to_string());
@@ -369,7 +366,7 @@ fn last_line(mut file: &File) -> io::Result<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use door_transport::Handle;
-    use zeroize::Zeroizing;
+    use vault::WipedBytes;
 
     use super::super::late::Arrivals;
     use super::*;
@@ -377,7 +374,7 @@ mod tests {
     const KEEP: Keep = Keep { days: 90, bytes_max: 1 << 31 };
 
     fn told(arrivals: &Arc<Arrivals>, text: &str) -> Told {
-        let body = Zeroizing::new(b"{}".to_vec());
+        let body = WipedBytes::copy_of(b"{}");
         let owed = Owed::new(1, arrivals);
         let answer = Some((
             owed,

@@ -12,7 +12,7 @@ use access::Principal;
 use door_keys::{
     Caller, Gate, KeyScopes, Method, NotChanged, NotUnsealed, Request, Unsealing, Verb,
 };
-use vault::{Change, ChangeError, KeyName, KeyStore, KeyStoreError, Keys, Sealed};
+use vault::{Change, ChangeError, KeyName, KeyStore, KeyStoreError, Keys, Sealed, WipedBytes};
 use vault_store::KeyFile;
 use zeroize::Zeroizing;
 
@@ -50,7 +50,7 @@ pub(super) struct OwnedRequest {
     namespace: Option<Vec<u8>>,
     wrap_ttl: Option<Vec<u8>>,
     token: Option<Zeroizing<Vec<u8>>>,
-    body: Zeroizing<Vec<u8>>,
+    body: WipedBytes,
     now_s: u64,
 }
 
@@ -64,7 +64,7 @@ impl OwnedRequest {
             namespace: owned(request.namespace),
             wrap_ttl: owned(request.wrap_ttl),
             token: owned(request.token).map(Zeroizing::new),
-            body: Zeroizing::new(request.body.to_vec()),
+            body: WipedBytes::copy_of(request.body),
             now_s: request.now_s,
         }
     }

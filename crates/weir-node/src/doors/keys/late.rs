@@ -1,7 +1,7 @@
 //! Answers that other threads make, on their way back to the worker whose connection waits for them.
 
 use door_keys::Answer;
-use zeroize::Zeroizing;
+use vault::WipedBytes;
 
 use super::audit::{self, AuditDesk, Told};
 use super::keeper::Asker;
@@ -26,21 +26,21 @@ pub(super) struct LateAnswer {
     pub(super) status: u16,
     pub(super) headers: &'static [u8],
     pub(super) content_type: &'static str,
-    pub(super) body: Zeroizing<Vec<u8>>,
+    pub(super) body: WipedBytes,
     /// Items of a call about keys, and those that failed.
     pub(super) items: Option<(u64, u64)>,
 }
 
 impl LateAnswer {
     pub(super) fn of(answer: &Answer<'_>) -> LateAnswer {
-        let body = Zeroizing::new(answer.body.to_vec());
+        let body = WipedBytes::copy_of(answer.body);
         let Answer { status, headers, content_type, .. } = *answer;
         LateAnswer { status, headers, content_type, body, items: items(answer) }
     }
 
     /// An answer in the place of one that cannot be given.
     pub(super) fn unavailable(body: &'static [u8]) -> LateAnswer {
-        let body = Zeroizing::new(body.to_vec());
+        let body = WipedBytes::copy_of(body);
         let (headers, content_type) = (super::RETRY, super::JSON);
         LateAnswer { status: 503, headers, content_type, body, items: None }
     }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use door_http::{Next, Piece, PieceReply, Reply as HttpReply, Response, Then};
 use door_keys::{Bulk, BulkError};
 use door_transport::ConnId;
-use zeroize::Zeroizing;
+use vault::WipedBytes;
 
 use super::audit::{self, AuditDesk, StreamPart, Told};
 use super::keeper::Asker;
@@ -58,7 +58,7 @@ pub(super) struct WorkedPiece {
     pub(super) stream: Box<Stream>,
     is_last: bool,
     /// What it came to so far.
-    pub(super) out: Zeroizing<Vec<u8>>,
+    pub(super) out: WipedBytes,
     /// Whether the stream goes on.
     end: Result<(), BulkError>,
 }
@@ -182,7 +182,7 @@ impl Front<'_> {
         stream.bulk.take(piece.bytes);
         side.keys.refresh();
         let now_s = self.till.clock.last_ms() / 1_000;
-        let out = Zeroizing::default();
+        let out = WipedBytes::default();
         let mut worked = WorkedPiece { stream, is_last: piece.is_last, out, end: Ok(()) };
         let keys = side.keys.keys();
         let is_small = inline::is_small_piece(&worked.stream.bulk, keys);
