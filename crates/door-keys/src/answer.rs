@@ -201,9 +201,15 @@ pub(crate) fn uuid(random: &mut Drbg) -> String {
         bytes = [0; 16];
     }
     let bits = u128::from_be_bytes(bytes) & !(0xf << 76 | 3 << 62) | 4 << 76 | 2 << 62;
-    let hex = format!("{bits:032x}");
-    let part = |from: usize, to: usize| hex.get(from..to).unwrap_or_default();
-    [part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32)].join("-")
+    let part = |shift: u32, digits: u32| bits >> shift & ((1 << (digits * 4)) - 1);
+    format!(
+        "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+        part(96, 8),
+        part(80, 4),
+        part(64, 4),
+        part(48, 4),
+        part(0, 12)
+    )
 }
 
 #[cfg(test)]
@@ -217,6 +223,7 @@ mod tests {
         assert_ne!(one, other);
         assert_eq!((one.len(), &one[14..15]), (36, "4"));
         assert!(["8", "9", "a", "b"].contains(&&one[19..20]), "{one}");
+        assert_eq!(one.bytes().filter(|byte| *byte == b'-').count(), 4, "{one}");
     }
 
     #[test]
