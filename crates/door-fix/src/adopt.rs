@@ -98,6 +98,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         let new = new.into_iter().map(|(_, one)| Seat::new(one, self.secret));
         let new = new.collect::<Result<Vec<Seat>, ValueError>>()?;
         // Nothing fails from here on.
+        self.flush(clock);
         self.generation += 1;
         self.seats.extend(new);
         (known..self.seats.len()).for_each(|at| self.open_book(at));

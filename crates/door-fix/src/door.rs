@@ -170,9 +170,12 @@ pub struct Door<S, G> {
     half_logons: HalfLogons,
     pub(crate) happenings: Vec<Happening>,
     ready: Vec<Ready>,
-    /// Room that is used again by each step: for the bytes of [`Ready`], the sessions that a step touches, and the ids of a message.
-    spare_bytes: Vec<Vec<u8>>,
+    /// The sessions that steps touched since the last flush, each once.
     touched: Vec<usize>,
+    /// One of them has ended its connection.
+    has_ended: bool,
+    /// Room that is used again by each step: for the bytes of [`Ready`], and the ids of a message.
+    spare_bytes: Vec<Vec<u8>>,
     pub(crate) claims: Claims,
     /// How many answers to orders were made here; part of their ids.
     pub(crate) refused_orders: u64,
@@ -207,8 +210,9 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
             half_logons,
             happenings,
             ready,
-            spare_bytes: Vec::new(),
             touched: Vec::new(),
+            has_ended: false,
+            spare_bytes: Vec::new(),
             claims: Claims::default(),
             refused_orders: 0,
         };
@@ -316,6 +320,33 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         clock: Clock,
         out: &mut Vec<u8>,
     ) -> Step {
+        self.received_by(line, input, clock, |door, line, at| door.finish(line, at, clock, out))
+    }
+
+    /// The same, but nothing leaves before [`Door::flush`], which is one for the steps of many connections: to be called before the worker
+    /// sleeps. A step that ends a connection, or sends messages again, does not wait: it flushes all that steps left, and appends its own
+    /// bytes to `out`, also those of earlier steps.
+    pub fn received_and_held(
+        &mut self,
+        line: &mut Line,
+        input: &[u8],
+        clock: Clock,
+        out: &mut Vec<u8>,
+    ) -> Step {
+        self.received_by(line, input, clock, |door, line, at| {
+            door.gather(at, clock);
+            !door.can_wait(at) && door.leave_with(line, at, clock, out)
+        })
+    }
+
+    /// Takes received bytes. `end` has the session that they were for, and reports whether the connection is to be closed.
+    fn received_by(
+        &mut self,
+        line: &mut Line,
+        input: &[u8],
+        clock: Clock,
+        end: impl FnOnce(&mut Self, &mut Line, usize) -> bool,
+    ) -> Step {
         self.look_for(line);
         if let Place::Half { .. } = line.place {
             match self.first_message(line, input) {
@@ -339,7 +370,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         self.swap_book(at);
         let consumed = self.step(at, clock, |seat, index, turn| seat.feed(input, index, turn));
         self.swap_book(at);
-        let close = self.finish(line, at, clock, out);
+        let close = end(self, line, at);
         Step { consumed, need: need(&input[consumed..]), close }
     }
 
@@ -431,6 +462,8 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
                 self.seats[at].session.disconnected();
                 self.seats[at].line = None;
                 self.seats[at].look();
+                // They are kept by the next flush, and come by a gap: the next connection gets nothing of this one.
+                self.seats[at].out.bytes.clear();
             }
             Place::Seated(_) | Place::Over => {}
         }
@@ -509,18 +542,16 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         done
     }
 
-    /// Hands on what a step has for other sessions, makes it all outlive the process, hands out the bytes, and tells what happened. Reports
-    /// whether the connection is to be closed.
+    /// Hands on what a step has for other sessions, makes it all outlive the process with what earlier steps left, hands out the bytes, and
+    /// tells what happened. Reports whether the connection is to be closed.
     fn finish(&mut self, line: &mut Line, at: usize, clock: Clock, out: &mut Vec<u8>) -> bool {
-        let mut touched = std::mem::take(&mut self.touched);
-        touched.push(at);
-        self.give_to_named(at, clock, &mut touched);
-        self.pass_on(at, clock, &mut touched);
-        self.settle(&touched, clock);
-        for other in touched.drain(..).filter(|other| *other != at) {
-            self.make_ready(other);
-        }
-        self.touched = touched;
+        self.gather(at, clock);
+        self.leave_with(line, at, clock, out)
+    }
+
+    fn leave_with(&mut self, line: &mut Line, at: usize, clock: Clock, out: &mut Vec<u8>) -> bool {
+        self.settle(clock);
+        self.hand_out_but(Some(at));
         let over = self.hand_out(at, out);
         if over {
             line.place = Place::Over;
@@ -529,9 +560,49 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         over
     }
 
-    /// Makes what some sessions did outlive the process. What cannot be kept did not happen.
-    pub(crate) fn settle(&mut self, touched: &[usize], clock: Clock) {
-        if let Err(error) = self.stores.flush(touched) {
+    /// Hands on what a step of a session has for others; the next flush is of all that this touches.
+    fn gather(&mut self, at: usize, clock: Clock) {
+        self.touch(at);
+        self.give_to_named(at, clock);
+        self.pass_on(at, clock);
+    }
+
+    /// Notes that a session may have changed.
+    pub(crate) fn touch(&mut self, at: usize) {
+        let seat = &mut self.seats[at];
+        if !std::mem::replace(&mut seat.is_touched, true) {
+            self.touched.push(at);
+        }
+        seat.look();
+        self.has_ended |= seat.has_ended();
+    }
+
+    /// Reports whether what steps did may wait for the next flush, of which the last was this session's: no connection has ended, whose bytes
+    /// the next one of the same session would get, and nothing is being sent again, which goes on when bytes have left.
+    fn can_wait(&self, at: usize) -> bool {
+        let seat = &self.seats[at];
+        !self.has_ended && !seat.has_ended() && !seat.session.is_resending()
+    }
+
+    /// Reports whether bytes for a connection wait for [`Door::flush`].
+    #[must_use]
+    pub fn owes(&self, line: &Line) -> bool {
+        matches!(line.place, Place::Seated(at) if !self.seats[at].out.bytes.is_empty())
+    }
+
+    /// Makes what steps did outlive the process, with one write and at most one wait for the disk for all of them. Their bytes are then in
+    /// [`Door::take_ready`]; what cannot be kept did not happen, and its sessions log out.
+    pub fn flush(&mut self, clock: Clock) {
+        self.settle(clock);
+        self.hand_out_but(None);
+    }
+
+    /// Makes what steps did outlive the process. What cannot be kept did not happen.
+    fn settle(&mut self, clock: Clock) {
+        let touched = std::mem::take(&mut self.touched);
+        if !touched.is_empty()
+            && let Err(error) = self.stores.flush(&touched)
+        {
             for at in touched.iter().copied() {
                 self.seats[at].out = Outbox::default();
                 self.happenings.push(Happening::StoreFailed(at, error.clone()));
@@ -540,10 +611,23 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
                 self.load_book(at);
             }
         }
+        self.touched = touched;
+    }
+
+    /// Makes the bytes of all touched sessions ready but those of one, after they were settled.
+    fn hand_out_but(&mut self, one: Option<usize>) {
+        let mut touched = std::mem::take(&mut self.touched);
+        for at in touched.drain(..) {
+            self.seats[at].is_touched = false;
+            if Some(at) != one {
+                self.make_ready(at);
+            }
+        }
+        (self.touched, self.has_ended) = (touched, false);
     }
 
     /// Hands out what a session has for its connection, which is not that of the step.
-    pub(crate) fn make_ready(&mut self, at: usize) {
+    fn make_ready(&mut self, at: usize) {
         let mut bytes = self.spare_bytes.pop().unwrap_or_default();
         // They leave as they are, and the session goes on with other room.
         std::mem::swap(&mut bytes, &mut self.seats[at].out.bytes);

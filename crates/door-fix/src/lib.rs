@@ -13,6 +13,7 @@
 //! | --- | --- | --- |
 //! | a connection is accepted | [`Door::opened`] | `None`: close it |
 //! | bytes arrived | [`Door::received`] | drop what was consumed, send the bytes, then close if it says so; read no further while [`Line::is_judged_later`] |
+//! | bytes arrived, and others may arrive before the worker sleeps | [`Door::received_and_held`]; once for all of them [`Door::flush`] | the same; a connection that [`Door::owes`] is not closed before |
 //! | the guard's answer to a Logon came later | [`Line::judged`], then [`Door::received`] with what was not consumed | the same |
 //! | [`Door::deadline_ms`] of a line has come | [`Door::tick`] | the same |
 //! | what was sent has left, and [`Door::is_resending`] | [`Door::resume`] | the same |

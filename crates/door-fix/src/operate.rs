@@ -200,13 +200,12 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         }
     }
 
-    /// Keeps what a step sent, and lets it leave.
+    /// Keeps what a step sent, and lets it leave with all that earlier steps left.
     pub(crate) fn leave(&mut self, at: usize, clock: Clock) -> Result<(), NotDone> {
         let before = self.happening();
-        self.settle(&[at], clock);
-        let settled = self.failed_since(before);
-        self.make_ready(at);
-        Ok(settled?)
+        self.touch(at);
+        self.flush(clock);
+        Ok(self.failed_since(before)?)
     }
 
     /// The place of what happens next.

@@ -26,27 +26,26 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
     pub fn give_kept(&mut self, venue: usize, client: usize, clock: Clock) -> usize {
         let is_client = self.seats.get(venue).is_some_and(|seat| seat.others().contains(&client));
         if is_client && self.seats[venue].is_venue() {
-            let mut touched = vec![venue];
-            self.give(venue, client, clock, &mut touched);
-            self.settle(&touched, clock);
-            touched.into_iter().for_each(|at| self.make_ready(at));
+            self.touch(venue);
+            self.give(venue, client, clock);
+            self.flush(clock);
         }
         self.kept(venue)
     }
 
     /// Gives what is kept to the client that the configuration names.
-    pub(crate) fn give_to_named(&mut self, at: usize, clock: Clock, touched: &mut Vec<usize>) {
+    pub(crate) fn give_to_named(&mut self, at: usize, clock: Clock) {
         if let Some(client) = self.seats[at].named.filter(|_| self.kept(at) > 0) {
-            self.give(at, client, clock, touched);
+            self.give(at, client, clock);
         }
     }
 
-    fn give(&mut self, venue: usize, client: usize, clock: Clock, touched: &mut Vec<usize>) {
+    fn give(&mut self, venue: usize, client: usize, clock: Clock) {
         for _ in 0..GIVEN_AT_ONCE {
             let given = self.with_book(venue, |book, store| book.give(store)).flatten();
             let Some(bytes) = given else { return };
             let sent = self.send_bytes(client, &bytes, false, clock);
-            self.note_sent(venue, client, 0, sent, touched);
+            self.note_sent(venue, client, 0, sent);
         }
     }
 
@@ -94,18 +93,16 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
     }
 
     /// Gives the messages that a session left for others to these, in order; notes the sessions that this touches.
-    pub(crate) fn pass_on(&mut self, at: usize, clock: Clock, touched: &mut Vec<usize>) {
+    pub(crate) fn pass_on(&mut self, at: usize, clock: Clock) {
         let Behind::Sessions(_, passing) = &mut self.seats[at].behind else { return };
         let Some(waiting) = passing.take() else { return };
         for (number, item) in waiting.items.iter().copied().enumerate() {
             let Some(message) = waiting.messages.get(number) else { continue };
             match item {
-                Item::Pass if self.seats[at].is_venue() => {
-                    self.pass_down(at, &message, clock, touched);
-                }
-                Item::Pass => self.pass_up(at, &message, clock, touched),
-                Item::Rejection => self.pass_rejection(at, &message, clock, touched),
-                Item::TooLate => self.too_late(at, &message, clock, touched),
+                Item::Pass if self.seats[at].is_venue() => self.pass_down(at, &message, clock),
+                Item::Pass => self.pass_up(at, &message, clock),
+                Item::Rejection => self.pass_rejection(at, &message, clock),
+                Item::TooLate => self.too_late(at, &message, clock),
             }
         }
         if let Behind::Sessions(_, passing) = &mut self.seats[at].behind {
@@ -114,13 +111,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
     }
 
     /// Passes a client's message on to its venue, unless it names what is another client's.
-    fn pass_up(
-        &mut self,
-        at: usize,
-        message: &Message<'_>,
-        clock: Clock,
-        touched: &mut Vec<usize>,
-    ) {
+    fn pass_up(&mut self, at: usize, message: &Message<'_>, clock: Clock) {
         let Some(to) = self.seats[at].next() else { return };
         let mut claims = std::mem::take(&mut self.claims);
         let (client, prefix) = (&self.seats[at].keys.name, self.seats[at].prefix());
@@ -129,7 +120,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
             None => Ok(()),
         };
         match looked {
-            Ok(()) => self.pass_claimed([at, to], message, &claims, clock, touched),
+            Ok(()) => self.pass_claimed([at, to], message, &claims, clock),
             Err(tag) => self.refuse_duplicate(at, tag, message, clock),
         }
         self.claims = claims;
@@ -142,7 +133,6 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         message: &Message<'_>,
         claims: &Claims,
         clock: Clock,
-        touched: &mut Vec<usize>,
     ) {
         let new = claims.new_ids().len();
         let room = self.seats[to].book.as_ref().is_none_or(|book| book.has_room(new));
@@ -165,7 +155,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
             }
             Err(SendError::Store(_)) => self.refuse_unavailable(at, message, clock),
         }
-        self.note_sent(at, to, message.number(34).unwrap_or(0), sent.ok(), touched);
+        self.note_sent(at, to, message.number(34).unwrap_or(0), sent.ok());
     }
 
     fn refuse_unavailable(&mut self, at: usize, message: &Message<'_>, clock: Clock) {
@@ -240,13 +230,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
     }
 
     /// Passes a venue's message on to whose it is.
-    fn pass_down(
-        &mut self,
-        at: usize,
-        message: &Message<'_>,
-        clock: Clock,
-        touched: &mut Vec<usize>,
-    ) {
+    fn pass_down(&mut self, at: usize, message: &Message<'_>, clock: Clock) {
         let targets = self.targets(at, message);
         self.note_changes(at, message, clock);
         if targets.is_empty() {
@@ -260,7 +244,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
                 let text = error.to_string();
                 self.step(at, clock, |seat, _, turn| seat.session.refuse(message, 0, &text, turn));
             }
-            self.note_sent(at, client, seq, sent.ok(), touched);
+            self.note_sent(at, client, seq, sent.ok());
         }
     }
 
@@ -352,28 +336,15 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
     }
 
     /// Notes what a message of a session was made from, and that the session was touched.
-    fn note_sent(
-        &mut self,
-        from: usize,
-        to: usize,
-        seq: u64,
-        sent: Option<u64>,
-        touched: &mut Vec<usize>,
-    ) {
+    fn note_sent(&mut self, from: usize, to: usize, seq: u64, sent: Option<u64>) {
         if let Some(own) = sent {
             self.seats[to].passed.note(own, Origin { session: from, seq });
         }
-        touch(touched, to);
+        self.touch(to);
     }
 
     /// Tells the session whose message was rejected on the other side.
-    fn pass_rejection(
-        &mut self,
-        at: usize,
-        rejection: &Message<'_>,
-        clock: Clock,
-        touched: &mut Vec<usize>,
-    ) {
+    fn pass_rejection(&mut self, at: usize, rejection: &Message<'_>, clock: Clock) {
         let seq = rejection.number(45);
         let origin = seq.and_then(|seq| self.seats[at].passed.origin(seq));
         let Some((origin, seq)) = origin.zip(seq) else {
@@ -385,7 +356,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         let to = origin.session;
         // A store that fails is found by the flush.
         let _ = self.step(to, clock, |seat, _, turn| seat.session.send(b"j", &body, turn));
-        touch(touched, to);
+        self.touch(to);
     }
 
     /// The order that a venue rejected is closed.
@@ -416,13 +387,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
     }
 
     /// Tells the client of an order that the venue asked for again, and that is too old to be sent: unless the venue has reported on it.
-    fn too_late(
-        &mut self,
-        at: usize,
-        message: &Message<'_>,
-        clock: Clock,
-        touched: &mut Vec<usize>,
-    ) {
+    fn too_late(&mut self, at: usize, message: &Message<'_>, clock: Clock) {
         let id = key(11, "", message.value(11).unwrap_or_default());
         let seat = &self.seats[at];
         let owner = seat.book.as_ref().and_then(|book| book.owner(&id));
@@ -434,12 +399,6 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         let prefix = self.prefix_of(client);
         self.answer_order(client, &prefix, message, Cause::TooLate, clock);
         self.close(at, &id, clock);
-        touch(touched, client);
-    }
-}
-
-fn touch(touched: &mut Vec<usize>, session: usize) {
-    if !touched.contains(&session) {
-        touched.push(session);
+        self.touch(client);
     }
 }

@@ -27,6 +27,8 @@ pub(crate) struct Seat {
     pub(crate) line: Option<u64>,
     /// The connection is logged on, and the gap that it began with is closed.
     pub(crate) is_open: bool,
+    /// Steps since the last flush may have changed it, or have bytes for its connection.
+    pub(crate) is_touched: bool,
     /// It is not configured any more: nobody may log on, and what comes for it is numbered and kept.
     pub(crate) is_removed: bool,
     /// Of a venue: the client who gets what is for nobody.
@@ -85,6 +87,7 @@ impl Seat {
             passed: Passed::default(),
             line: None,
             is_open: false,
+            is_touched: false,
             is_removed: false,
             named,
             book,
@@ -154,6 +157,11 @@ impl Seat {
     /// What stands before the ClOrdIDs of a client towards its venue.
     pub(crate) fn prefix(&self) -> &str {
         self.spec.as_ref().map_or("", |spec| &spec.cl_ord_id_prefix)
+    }
+
+    /// Reports whether its connection is still there, but over.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.line.is_some() && self.session.state() == SessionState::Disconnected
     }
 
     /// Notes how the session stands after a step.

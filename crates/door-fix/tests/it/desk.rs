@@ -92,6 +92,22 @@ impl<S: MessageStores, G: Guard> Desk<S, G> {
         self.done(at, step, &out)
     }
 
+    /// Gives a message to a connection as the first of a wake-up; returns what leaves before it ends.
+    pub(crate) fn gets_first(&mut self, at: usize, text: &str) -> String {
+        let (input, mut out) = (self.message(text), Vec::new());
+        let line = self.lines[at].as_mut().expect("an open connection");
+        let step = self.door.received_and_held(line, &input, self.clock, &mut out);
+        assert_eq!(step.consumed, input.len());
+        self.done(at, step, &out)
+    }
+
+    /// Ends the wake-up; returns what leaves with it: number and messages.
+    pub(crate) fn flush(&mut self) -> Vec<(usize, String)> {
+        self.door.flush(self.clock);
+        self.happenings.extend(self.door.take_happenings());
+        self.ready().iter().map(|one| (one.0, plain(&one.1))).collect()
+    }
+
     pub(crate) fn gets(&mut self, at: usize, text: &str) -> String {
         let bytes = self.message(text);
         self.gets_bytes(at, &bytes)

@@ -1,6 +1,7 @@
 //! The FIX door of the worker that has it: connections to [`door_fix::Door`], whose stores are files of the data folder.
 //!
-//! A step of a session is flushed before its bytes leave, on this thread: what other doors of the worker have to do waits for it.
+//! What the steps of a wake-up did is flushed once, before any of their bytes leave, on this thread: what other doors of the worker have to
+//! do waits for it.
 
 pub mod adopting;
 pub mod counts;
@@ -126,6 +127,8 @@ pub(crate) struct FixDoor {
     logged_on: Vec<usize>,
     /// By the numbers of the sessions.
     latencies: Vec<Latency>,
+    /// When steps began whose bytes leave with the turn, in ticks of the processor, and of which sessions they were.
+    begun: Vec<(usize, u64)>,
     /// Open connections, and where their other ends are.
     open: Vec<(ConnId, Option<SocketAddr>)>,
     /// Bytes for connections other than those that a step was about.
@@ -186,6 +189,7 @@ impl FixDoor {
             are_venues_changing: false,
             logged_on: Vec::new(),
             latencies: Vec::new(),
+            begun: Vec::new(),
             sessions,
             asks,
             open: Vec::new(),
@@ -226,15 +230,18 @@ impl FixDoor {
         done
     }
 
-    fn note_latency(&mut self, conn: &FixConn, ticks: u64) {
-        let of = self.sessions.as_ref().zip(conn.line.as_ref());
-        let Some(session) = of.and_then(|(sessions, line)| sessions.session_of(line)) else {
-            return;
-        };
-        if self.latencies.len() <= session {
-            self.latencies.resize_with(session + 1, Latency::default);
+    /// Flushes what the steps of this wake-up left. What they have for connections is ready then.
+    fn flush(&mut self, till: &Till) {
+        let Some(sessions) = &mut self.sessions else { return };
+        sessions.flush(clock(till));
+        let ended = probe::ticks();
+        for (session, begun) in self.begun.drain(..) {
+            if self.latencies.len() <= session {
+                self.latencies.resize_with(session + 1, Latency::default);
+            }
+            self.latencies[session].note(ended.saturating_sub(begun));
         }
-        self.latencies[session].note(ticks);
+        self.take_rest();
     }
 
     /// Takes what a step left for other connections, and tells what happened.
@@ -424,10 +431,12 @@ impl Door for FixDoor {
     ) -> Step {
         let begun = probe::ticks();
         let done = self.step(till, (id, conn), out, |sessions, line, clock, bytes| {
-            sessions.received(line, input, clock, bytes)
+            sessions.received_and_held(line, input, clock, bytes)
         });
+        let of = self.sessions.as_ref().zip(conn.line.as_ref());
+        let session = of.and_then(|(sessions, line)| sessions.session_of(line));
         if done.is_some_and(|done| done.consumed > 0) {
-            self.note_latency(conn, probe::ticks().saturating_sub(begun));
+            self.begun.extend(session.map(|session| (session, begun)));
         }
         match done {
             Some(FixStep { consumed, close: false, .. })
@@ -466,6 +475,12 @@ impl Door for FixDoor {
         then(self.step(till, (id, conn), out, Sessions::resume))
     }
 
+    /// Its last messages are answered with the turn.
+    fn owes(&self, _: &Till, _: ConnId, conn: &FixConn) -> bool {
+        let of = self.sessions.as_ref().zip(conn.line.as_ref());
+        of.is_some_and(|(sessions, line)| sessions.owes(line))
+    }
+
     fn closed(&mut self, _: &mut Till, id: ConnId, conn: FixConn, _: CloseReason) {
         self.open.retain(|open| open.0 != id);
         if let (Some(sessions), Some(line)) = (&mut self.sessions, conn.line) {
@@ -491,8 +506,9 @@ impl Door for FixDoor {
         }
     }
 
-    /// What steps had for other connections leaves.
+    /// What steps left is flushed, and what they have for connections leaves.
     fn turn<S>(&mut self, till: &mut Till, outbox: &mut DoorOutbox<'_, '_, S, FixConn>) {
+        self.flush(till);
         self.judged(outbox);
         self.answer(till);
         self.redial(outbox);
