@@ -151,7 +151,7 @@ impl<D: DoorSet> Worker<D> {
                 }
                 Down::Paces(paces) => self.replace_paces(paces),
                 Down::Keys(keys) => till.keys = keys,
-                Down::JournalFails(fails) => till.journal_fails = fails,
+                Down::JournalFails(fails) => till.set_journal_fails(fails),
                 Down::Why { campaign, reply } => {
                     // The requester may already have timed out.
                     let _ = reply.send(doors.fates(till, campaign));

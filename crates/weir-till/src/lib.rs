@@ -13,6 +13,7 @@
 //! | [`Till`] | one worker's part that its doors share: every word to purses and to the bank |
 //! | [`Ask`], [`Money`] | the verbs: `check`, `reserve`, `reserve_all`, `undo`, and the same for bids of an auction |
 //! | [`Pending`], [`DueQueue`], [`Arrivals`] | the waiting room of a door |
+//! | [`FillWait`] | how often and until when the bank is asked for money that somebody waits for |
 //! | [`Reply`] | who hears an answer |
 //! | [`Snapshot`], [`Names`], [`Facts`] | the configuration in force, and what does not change in a run |
 //! | [`Opened`], [`Made`] | budgets that are made on their first ask |
@@ -25,6 +26,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cells;
+mod fill_wait;
 mod money;
 mod opened;
 mod pending;
@@ -35,6 +37,7 @@ mod snapshot;
 pub mod stages;
 mod till;
 
+pub use fill_wait::{FillWait, Waits};
 pub use money::{Ask, Money};
 pub use opened::{Made, OPENINGS_MAX, Opened};
 pub use pending::{Arrivals, DueQueue, Owed, Pending};

@@ -83,6 +83,7 @@ impl Till {
 
     #[inline(always)]
     fn reserve_at<const PARTS: bool>(&mut self, ask: &Ask, at: At) -> Result<Hold, Verdict> {
+        self.sealing()?;
         let Ask { slot, amount, coin } = *ask;
         if slot >= MADE_SLOT {
             return self.reserve_made(slot - MADE_SLOT, amount, at);
@@ -140,7 +141,24 @@ impl Till {
         }
     }
 
+    /// Has the money of these budgets of the configuration on its way to the cache.
+    #[inline(always)]
+    pub fn prefetch(&mut self, slots: impl Iterator<Item = u32>) {
+        let (_, money, _) = self.parts();
+        slots.for_each(|slot| money.prefetch(slot));
+    }
+
     /// The configuration in force, the money of its budgets, and what measures this turn: all that an auction needs of the till.
+    ///
+    /// # Errors
+    /// `Journal`, as [`Till::sealing`].
+    #[inline(always)]
+    pub fn auction(&mut self) -> Result<(&Snapshot, Money<'_>, &mut WorkerProbes), Verdict> {
+        self.sealing()?;
+        Ok(self.parts())
+    }
+
+    /// The same, for what was set aside already.
     #[inline(always)]
     pub fn parts(&mut self) -> (&Snapshot, Money<'_>, &mut WorkerProbes) {
         let Till { snapshot, paces, purses, at, probes, .. } = self;
@@ -155,9 +173,8 @@ impl Till {
         }
     }
 
-    /// Asks the bank for the money of these asks where the purse has too little: [`ledger::Purses::call`]. Whoever waits for it says so with
-    /// [`Till::echo`] or looks again. False: waiting would change nothing.
-    pub fn call(&mut self, slot: u32, asks: impl IntoIterator<Item = Amount>) -> bool {
+    /// [`Till::call`], while something can be sealed.
+    pub(crate) fn call_bank(&mut self, slot: u32, asks: impl IntoIterator<Item = Amount>) -> bool {
         match slot.checked_sub(MADE_SLOT) {
             Some(made) => self.made.call(made, asks, self.at),
             None => self.purses.call(slot, asks, self.at),

@@ -46,7 +46,7 @@ pub struct Till {
     /// A message went to the bank that it should not sleep over.
     pub urgent: bool,
     /// The journal cannot seal: nothing is granted.
-    pub journal_fails: bool,
+    journal_fails: bool,
     /// Where its time goes.
     pub probes: WorkerProbes,
     /// Questions of clients that wait for the bank.
@@ -98,6 +98,21 @@ impl Till {
             keyed: VecDeque::new(),
             echoes: Vec::new(),
         }
+    }
+
+    /// The journal can seal nothing from now on, or it can again.
+    pub fn set_journal_fails(&mut self, fails: bool) {
+        self.journal_fails = fails;
+    }
+
+    /// Can anything be sealed? While nothing can, the till grants nothing and asks the bank for no money, whatever a door asks; what a
+    /// hold became is judged by the bank. A door asks this where it can say no to more than one thing at once.
+    ///
+    /// # Errors
+    /// `Journal`.
+    #[inline(always)]
+    pub fn sealing(&self) -> Result<(), Verdict> {
+        if self.journal_fails { Err(Verdict::Journal) } else { Ok(()) }
     }
 
     /// The loop came back from the kernel: the clock is read.
@@ -165,9 +180,7 @@ impl Till {
         if principal.is_some_and(|principal| !principal.scopes().allows_handle(handle)) {
             return Err(Verdict::UnknownBudget);
         }
-        if self.journal_fails {
-            return Err(Verdict::Journal);
-        }
+        self.sealing()?;
         self.opened.ask(handle, reply)?;
         self.urgent = true;
         Ok(())
@@ -274,9 +287,7 @@ impl Till {
     /// At once, and nothing is said to the bank: it is too long, or the journal cannot seal.
     pub fn memo(&mut self, reply: Reply, memo: Memo, money: MemoMoney) -> Result<(), MemoRefusal> {
         MemoRefusal::check_len(memo.bytes.len())?;
-        if self.journal_fails {
-            return Err(MemoRefusal::Journal);
-        }
+        self.sealing().map_err(|_| MemoRefusal::Journal)?;
         let (at_ms, reply) = (self.at.now_ms, reply.to_bits());
         self.say_keyed(Keyed::Memo(Box::new(MemoRequest { memo, money, at_ms, reply })));
         Ok(())

@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use crate::Waits;
+
 /// Things that wait until a number has come so far, in the order in which they came. The number rises: it is how far a log is written, or
 /// the number of the last echo that came back from the bank, which takes what a worker says in order: [`crate::Till::echo`].
 #[derive(Debug)]
@@ -52,6 +54,21 @@ impl<T> DueQueue<T> {
     /// Puts one behind the others that waits for this number, for as long as it takes. Numbers of a queue may not fall.
     pub fn push_numbered(&mut self, what: T, number: u64) {
         self.queue.push_back(Waiting { number, until_ms: u64::MAX, what });
+    }
+
+    /// Puts one behind the others that waits for nothing but an instant of the steady clock. No number lets it go.
+    pub fn push_until(&mut self, what: T, until_ms: u64) {
+        self.queue.push_back(Waiting { number: u64::MAX, until_ms, what });
+    }
+
+    /// Puts one behind the others that waits for money; one that does not is given back.
+    pub fn push_waiting(&mut self, what: T, waits: Waits) -> Option<T> {
+        match waits {
+            Waits::ForBank(until_ms) => self.push(what, until_ms),
+            Waits::ForTime(until_ms) => self.push_until(what, until_ms),
+            Waits::No => return Some(what),
+        }
+        None
     }
 
     /// The number to ask an echo for, behind what was said for those that came since the last one.

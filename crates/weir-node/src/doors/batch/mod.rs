@@ -18,7 +18,7 @@ use ledger::{
     Resolution,
 };
 use weir_config::config::Config;
-use weir_till::{Ask, Made, OPENINGS_MAX, Pending, Reply, Till};
+use weir_till::{Ask, FillWait, Made, OPENINGS_MAX, Pending, Reply, Till, Waits};
 use wire::{
     BudgetName, Decide, Message, Reason, Resolve, Verdict, decide, decided, resolve, welcome,
 };
@@ -242,10 +242,7 @@ impl Door for BatchDoor {
         let steady_ms = till.clock.steady_ms();
         while let Some(parked) = self.parking.next_due(steady_ms) {
             let mut gate = BatchGate { door: self, till };
-            if gate.asks_again(&parked) {
-                gate.door.parking.park_again(parked);
-                continue;
-            }
+            let Some(parked) = gate.asks_again(parked) else { continue };
             outbox.with(ConnId::from_bits(parked.conn), |_, out| {
                 door_batch::decide_frame(&parked.client, &parked.frame, out, &mut gate);
             });
@@ -498,17 +495,15 @@ impl BatchGate<'_> {
         called
     }
 
-    /// Asks the bank again for a frame that waited, where the purses are still short and the bank may still have money.
-    fn asks_again(&mut self, parked: &Parked) -> bool {
-        if self.till.journal_fails || !parked.may_ask_again(self.till.clock.steady_ms()) {
-            return false;
-        }
+    /// Has a frame that waited wait on, where the purses are still short and the bank may still have money; else it is given back.
+    fn asks_again(&mut self, mut parked: Parked) -> Option<Parked> {
         let Ok(Message::Decide(batch)) = Message::decode(&parked.frame) else {
             unreachable!("only frames that were read are kept")
         };
-        let asks = self.call_for(&parked.client, &batch);
-        self.till.urgent |= asks;
-        asks
+        let steady_ms = self.till.clock.steady_ms();
+        let waits = parked.wait.ask(steady_ms, || self.call_for(&parked.client, &batch));
+        self.till.urgent |= matches!(waits, Waits::ForBank(_));
+        self.door.parking.park_again(parked, waits)
     }
 
     fn resolve_one(&mut self, place: Reply, request: resolve::ItemView<'_>) {
@@ -598,10 +593,9 @@ impl Gate for BatchGate<'_> {
         if self.door.frame.limited.is_some() {
             self.hide_from(client);
         }
-        let (_, money, _) = self.till.parts();
-        self.door.frame.slots.iter().flatten().for_each(|slot| money.prefetch(*slot));
+        self.till.prefetch(self.door.frame.slots.iter().flatten().copied());
         self.till.lap(WorkerStage::Lookup, asks.len());
-        if self.till.journal_fails {
+        if self.till.sealing().is_err() {
             (0..answers.len()).for_each(|i| self.answer(i, Err(Verdict::Journal), answers));
             return;
         }
@@ -625,19 +619,19 @@ impl Gate for BatchGate<'_> {
         batch: &Decide<'_>,
         frame: &[u8],
     ) -> bool {
-        let may_wait = self.door.terms.wait_ms > 0 && !self.till.journal_fails;
-        if !may_wait || !self.door.parking.has_room(frame.len()) || !self.call_for(client, batch) {
+        if !self.door.parking.has_room(frame.len()) {
             return false;
         }
-        let until_ms = self.till.clock.steady_ms() + self.door.terms.wait_ms;
-        self.door.parking.park(conn.to_bits(), client.clone(), frame, until_ms);
+        let steady_ms = self.till.clock.steady_ms();
+        let mut wait = FillWait::lasting(self.door.terms.wait_ms);
+        let waits = wait.ask(steady_ms, || self.call_for(client, batch));
+        let Waits::ForBank(until_ms) = waits else { return false };
+        self.door.parking.park(conn.to_bits(), client.clone(), frame, (wait, until_ms));
         true
     }
 
     fn resolve(&mut self, conn: ConnId, batch: &Resolve<'_>) -> Result<(), Reason> {
-        if self.till.journal_fails {
-            return Err(Reason::Journal);
-        }
+        self.till.sealing().map_err(|_| Reason::Journal)?;
         let resolves = batch.resolves();
         let index = self
             .door

@@ -2,33 +2,27 @@
 
 use door_batch::Client;
 
-use weir_till::DueQueue;
+use weir_till::{DueQueue, FillWait, Waits};
 
 /// Frames that may wait on one worker.
 const FRAMES_MAX: usize = 256;
 /// Bytes of all of them.
 const BYTES_MAX: usize = 4 << 20;
-/// How often the bank is asked for one frame. What it says may have crossed an earlier filling, of which it did not know that it
-/// had not come yet.
-const WANTS_A_FRAME_MAX: u8 = 4;
 
 /// A frame that waits.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Parked {
     /// The connection, as bits of its id.
     pub(crate) conn: u64,
     pub(crate) client: Client,
     pub(crate) frame: Vec<u8>,
-    /// By the steady clock: then it is judged in any case.
-    until_ms: u64,
-    /// How often the bank was asked for it.
-    wants: u8,
+    /// How long it waits, and how often the bank is asked for it; then it is judged in any case.
+    pub(crate) wait: FillWait,
 }
 
 impl Parked {
-    /// May the bank be asked once more, at this instant of the steady clock?
-    pub(crate) fn may_ask_again(&self, steady_ms: u64) -> bool {
-        self.wants < WANTS_A_FRAME_MAX && steady_ms < self.until_ms
+    fn new(wait: FillWait) -> Parked {
+        Parked { conn: 0, client: Client::default(), frame: Vec::new(), wait }
     }
 }
 
@@ -50,11 +44,17 @@ impl Parking {
         self.frames.len() < FRAMES_MAX && self.bytes + bytes <= BYTES_MAX
     }
 
-    /// Keeps a copy of a frame, up to an instant of the steady clock. There must be room.
-    pub(crate) fn park(&mut self, conn: u64, client: Client, frame: &[u8], until_ms: u64) {
+    /// Keeps a copy of a frame for which the bank was asked, up to an instant of the steady clock. There must be room.
+    pub(crate) fn park(
+        &mut self,
+        conn: u64,
+        client: Client,
+        frame: &[u8],
+        (wait, until_ms): (FillWait, u64),
+    ) {
         assert!(self.has_room(frame.len()), "asked before");
-        let mut parked = self.spare.pop().unwrap_or_default();
-        (parked.conn, parked.client, parked.until_ms, parked.wants) = (conn, client, until_ms, 1);
+        let mut parked = self.spare.pop().unwrap_or_else(|| Parked::new(wait));
+        (parked.conn, parked.client, parked.wait) = (conn, client, wait);
         parked.frame.clear();
         parked.frame.extend_from_slice(frame);
         self.bytes += frame.len();
@@ -68,12 +68,12 @@ impl Parking {
         Some(parked)
     }
 
-    /// Keeps one that was due, because the bank is asked again.
-    pub(crate) fn park_again(&mut self, mut parked: Parked) {
-        parked.wants += 1;
-        self.bytes += parked.frame.len();
-        let until_ms = parked.until_ms;
-        self.frames.push(parked, until_ms);
+    /// Keeps one that was due and waits on; one that does not is given back.
+    pub(crate) fn park_again(&mut self, parked: Parked, waits: Waits) -> Option<Parked> {
+        let bytes = parked.frame.len();
+        let parked = self.frames.push_waiting(parked, waits);
+        self.bytes += if parked.is_none() { bytes } else { 0 };
+        parked
     }
 
     /// A frame that was judged; its memory is used again.
@@ -110,13 +110,13 @@ mod tests {
         let mut parking = Parking::default();
         for conn in 0..FRAMES_MAX as u64 {
             assert!(parking.has_room(100));
-            parking.park(conn, Client::default(), &[0; 100], 10);
+            parking.park(conn, Client::default(), &[0; 100], (FillWait::lasting(10), 10));
         }
         assert!(!parking.has_room(1) && parking.has(0));
         assert_eq!(due(&mut parking, 10).len(), FRAMES_MAX);
         let large = vec![0; BYTES_MAX / 2];
-        parking.park(1, Client::default(), &large, 10);
-        parking.park(2, Client::default(), &large, 10);
+        parking.park(1, Client::default(), &large, (FillWait::lasting(10), 10));
+        parking.park(2, Client::default(), &large, (FillWait::lasting(10), 10));
         assert!(!parking.has_room(1) && parking.has_room(0));
         assert_eq!(due(&mut parking, 10), [1, 2]);
         assert!(parking.has_room(BYTES_MAX) && !parking.has(2));

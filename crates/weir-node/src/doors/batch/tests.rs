@@ -146,7 +146,7 @@ fn a_refusal_is_remembered_with_the_budget_that_was_named() {
     let ask = |budget, amount| decide::Ask::new(1, budget, amount, 7, [0; 4], 0, 0);
     let frame = |asks| (DecideFlags::default(), asks);
     answers(&mut worker, &[frame(vec![ask(2, 10), ask(3, 0), ask(99, 10), ask(1, 10)])]);
-    worker.till.journal_fails = true;
+    worker.till.set_journal_fails(true);
     answers(&mut worker, &[frame(vec![ask(6, 10)])]);
     let last = worker.till.refusals.read(NOW_MS + 5);
     let last: Vec<_> = last.map(|one| (one.at_ms, one.slot, one.verdict)).collect();
@@ -325,7 +325,7 @@ fn a_frame_waits_until_the_bank_has_answered_or_its_time_is_up() {
 
 /// A filling was on its way when the bank said that it has no more: the frame is not judged by half of its money.
 #[test]
-fn the_bank_is_asked_again_for_a_frame_at_most_four_times_and_no_longer_than_it_may_wait() {
+fn the_bank_is_asked_again_for_a_frame_four_times_at_once_and_no_longer_than_it_may_wait() {
     let mut worker = worker(probes(0, 0));
     let hand = probe::HandClock::new(NOW_MS);
     worker.till.clock = NodeClock::by_hand(Arc::clone(&hand));
@@ -341,19 +341,30 @@ fn the_bank_is_asked_again_for_a_frame_at_most_four_times_and_no_longer_than_it_
     assert_eq!(wants(&mut worker), 1);
     for number in 1..=3 {
         let parked = due(&mut worker, number);
-        assert!(worker.gate().asks_again(&parked), "{number}");
-        worker.door.parking.park_again(parked);
+        assert!(worker.gate().asks_again(parked).is_none(), "{number}");
         worker.till.purses.take(ToWorker::Deny { slot: 1, no: No::LATER }, NOW_MS);
         assert_eq!(wants(&mut worker), 1, "{number}");
     }
     let parked = due(&mut worker, 4);
-    assert!(!worker.gate().asks_again(&parked), "four times");
+    assert!(worker.gate().asks_again(parked).is_none(), "it waits");
+    assert_eq!(wants(&mut worker), 0, "four times at once");
+    // Then now and then.
+    let pause_ms = worker.door.parking.frames.wait_ms(worker.till.clock.steady_ms()).unwrap();
+    hand.pass(pause_ms);
+    worker.till.wake();
+    let parked = due(&mut worker, 4);
+    assert!(worker.gate().asks_again(parked).is_none());
+    assert_eq!(wants(&mut worker), 1, "after {pause_ms} ms");
+    hand.pass(worker.door.terms.wait_ms);
+    worker.till.wake();
+    let parked = due(&mut worker, 0);
+    assert!(worker.gate().asks_again(parked).is_some(), "its time is up");
     // Its time is up before that.
     assert!(postpone(&mut worker, 5 * FILLED));
     hand.pass(worker.door.terms.wait_ms);
     worker.till.wake();
     let parked = due(&mut worker, 0);
-    assert!(!worker.gate().asks_again(&parked));
+    let parked = worker.gate().asks_again(parked).expect("its time is up");
     worker.door.parking.recycle(parked);
     // Nothing is short any more.
     assert!(postpone(&mut worker, 5 * FILLED));
@@ -362,7 +373,7 @@ fn the_bank_is_asked_again_for_a_frame_at_most_four_times_and_no_longer_than_it_
         ToWorker::Fill { slot: 1, grant: 3, amount, valid_from_ms: 0, valid_until_ms: u64::MAX };
     worker.till.purses.take(fill, NOW_MS);
     let parked = due(&mut worker, u64::MAX);
-    assert!(!worker.gate().asks_again(&parked));
+    assert!(worker.gate().asks_again(parked).is_some());
 }
 
 #[test]
@@ -373,9 +384,9 @@ fn a_frame_does_not_wait_for_what_no_bank_can_give() {
     let other = limited("budget:3");
     assert!(!postpone_of(&mut worker, &other, 5 * FILLED), "no budget that it may name");
     assert!(!said(&mut worker).iter().any(|of| matches!(of, ToBank::Want { .. })));
-    worker.till.journal_fails = true;
+    worker.till.set_journal_fails(true);
     assert!(!postpone(&mut worker, 5 * FILLED), "nothing can be sealed");
-    worker.till.journal_fails = false;
+    worker.till.set_journal_fails(false);
     let places = (0..10_000).take_while(|_| postpone(&mut worker, 5 * FILLED)).count();
     assert!((1..10_000).contains(&places), "bounded: {places}");
     worker.door.terms = Arc::new(BatchTerms { wait_ms: 0, ..(*terms()).clone() });

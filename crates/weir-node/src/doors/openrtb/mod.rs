@@ -370,9 +370,6 @@ impl Gate for BidGate<'_> {
 
     fn bid(&mut self, request: &BidRequest<'_>, answer: &mut Answer<'_>) -> Outcome {
         self.openrtb.counts.add(Happening::Requests, 1);
-        if self.till.journal_fails {
-            return Outcome::NoBid(NoBidReason::Technical);
-        }
         // Requests of one wake-up wait for each other: only a fresh look at the clock tells how long.
         let left_ms = answer.deadline_ms().saturating_sub(self.till.clock.now_ms());
         if left_ms == 0 {
@@ -465,7 +462,7 @@ impl BidGate<'_> {
             counts.add(Happening::Audit, 1);
             return Noticed::Now(NoticeStatus::Taken);
         }
-        if self.till.journal_fails || openrtb.waiting.is_full() {
+        if self.till.sealing().is_err() || openrtb.waiting.is_full() {
             counts.add(Happening::Busy, 1);
             return Noticed::Now(NoticeStatus::Busy);
         }
@@ -489,7 +486,9 @@ impl BidGate<'_> {
     /// Finds who bids and sets the money aside: `room.held`. Returns why nobody does, if nobody does.
     fn auction(&mut self, request: &BidRequest<'_>, left: Duration) -> NoBidReason {
         let BidGate { openrtb, till } = self;
-        let (snapshot, money, probes) = till.parts();
+        let Ok((snapshot, money, probes)) = till.auction() else {
+            return NoBidReason::Technical;
+        };
         let NodeBidder { facts, profiles, room, why, surveys, counts, .. } = openrtb;
         let BidRoom {
             lists,

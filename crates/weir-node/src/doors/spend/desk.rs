@@ -18,14 +18,14 @@ use ledger::{
     Action, Amount, Claimed, Door as Origins, Handled, Hold, Origin, Owner, Resolution, UsedUp,
 };
 use money::{ASK_MAX, ParseAmountError, Unit};
-use weir_till::{Ask, DueQueue, Reply, Till};
+use weir_till::{Ask, DueQueue, FillWait, Reply, Till, Waits};
 use wire::{BudgetName, Verdict};
 
 use super::SpendTerms;
 use super::counts::{CallCounts, Happening};
 use super::grants::Grants;
 use super::returns::Returns;
-use super::waiting::{Entry, FILLS_A_CALL_MAX, FILLS_MAX, Fill, Job, Next, WaitingCalls};
+use super::waiting::{Entry, FILLS_MAX, Fill, Job, Next, WaitingCalls};
 
 const KEY_REUSED: &str = "the same Idempotency-Key came with another body, and what the first one booked stands; use a new key";
 
@@ -180,11 +180,11 @@ impl Desk {
         }
         let name = match &call.subject {
             Subject::Budget(budget) => budget.name(),
-            Subject::Hold(token) if till.journal_fails => {
+            Subject::Hold(token) => {
+                let why = till.sealing().err()?;
                 let opened = till.open_token(token);
-                return Some(Outcome::refused(opened.err().unwrap_or(Verdict::Journal)));
+                return Some(Outcome::refused(opened.err().unwrap_or(why)));
             }
-            Subject::Hold(_) => return None,
         };
         let Some(owner) = find(till, name) else {
             let may_be_made = matches!(name, BudgetName::Handle(_));
@@ -224,7 +224,7 @@ impl Desk {
             }
             _ => Amount::ZERO,
         };
-        if till.journal_fails { refused(Verdict::Journal) } else { Ok(amount) }
+        till.sealing().map_or_else(refused, |()| Ok(amount))
     }
 
     /// Judges an ask: does its plan allow it, is the money there.
@@ -470,35 +470,42 @@ impl Desk {
         amount: Amount,
     ) -> bool {
         let now_ms = till.clock.steady_ms();
-        let left_ms = job.left_ms.unwrap_or_else(|| self.wait_ms(&job.call));
-        let until_ms = *job.until_ms.get_or_insert(now_ms + left_ms);
-        let has_room = self.fills.len() < FILLS_MAX;
-        let may_wait = now_ms < until_ms && job.fills < FILLS_A_CALL_MAX && has_room;
-        if !may_wait || till.is_at_hand(owner.slot, amount) {
+        let mut wait = job.wait.unwrap_or_else(|| FillWait::lasting(self.wait_ms(&job.call)));
+        if self.fills.len() >= FILLS_MAX || till.is_at_hand(owner.slot, amount) {
             return false;
         }
+        let is_first = !wait.has_asked();
+        let waits = wait.ask(now_ms, || self.asks_bank(till, job, owner.slot, amount));
+        job.wait = Some(wait);
+        if let Waits::ForBank(_) = waits {
+            if is_first {
+                self.counts.add(Happening::Filled);
+            }
+            till.urgent = true;
+        }
+        let fill = Fill { reply, slot: owner.slot, amount };
+        self.fills.push_waiting(fill, waits).is_none()
+    }
+
+    /// Asks the bank for the money of a call; false: it has said that there is none, and nothing came back since.
+    fn asks_bank(&mut self, till: &mut Till, job: &mut Job, slot: u32, amount: Amount) -> bool {
+        let now_ms = till.clock.steady_ms();
         self.returns.look(now_ms);
-        if self.returns.came_after(job.asked, owner.slot, now_ms) {
-            till.doubt(owner.slot);
+        if self.returns.came_after(job.asked, slot, now_ms) {
+            till.doubt(slot);
         }
-        if !till.call(owner.slot, [amount]) {
-            job.asked.into_iter().for_each(|asked| self.returns.note_no(owner.slot, asked));
-            return false;
+        let asks = till.call(slot, [amount]);
+        match asks {
+            true => job.asked = Some(self.returns.count()),
+            false => job.asked.into_iter().for_each(|asked| self.returns.note_no(slot, asked)),
         }
-        job.asked = Some(self.returns.count());
-        if job.fills == 0 {
-            self.counts.add(Happening::Filled);
-        }
-        job.fills += 1;
-        till.urgent = true;
-        self.fills.push(Fill { reply, slot: owner.slot, amount }, until_ms);
-        true
+        asks
     }
 
     /// Gives the money back that was confirmed for callers who went away before they heard of it, and that of asks which could not be
     /// sealed: once something can be sealed.
     pub(crate) fn release_abandoned(&mut self, till: &mut Till) {
-        if till.journal_fails {
+        if till.sealing().is_err() {
             return;
         }
         // No request has so many entries: the answer is nobody's.

@@ -202,7 +202,7 @@ impl SpendDoor {
     /// While nothing can be sealed, no caller waits for that longer than a bound. Its calls stay with the bank: a repeat hears what
     /// became of them.
     fn tell_failure<S>(&mut self, till: &Till, outbox: &mut DoorOutbox<'_, '_, S, SpendConn>) {
-        if !till.journal_fails {
+        if till.sealing().is_ok() {
             self.tells_ms = None;
             return;
         }

@@ -6,12 +6,10 @@ use access::Principal;
 use door_spend::{Call, Form, Outcome};
 use door_transport::ConnId;
 use ledger::{Amount, Hold, Owner};
-use weir_till::{Pending, Reply};
+use weir_till::{FillWait, Pending, Reply};
 
 /// Calls of a worker that may wait for money at once: a whole batch, and others beside it.
 pub(crate) const FILLS_MAX: usize = 16_384;
-/// How often a call waits for money, and an entry of a batch once more at its turn.
-pub(crate) const FILLS_A_CALL_MAX: u8 = 4;
 /// Entries of a batch that have their outcome and stay until the last one has, for each that may wait.
 pub(crate) const ENTRIES_A_PLACE: usize = 64;
 
@@ -39,14 +37,10 @@ pub(crate) struct Job {
     pub(crate) owner: Option<Owner>,
     /// The hold that was made, or that the token names.
     pub(crate) hold: Option<Hold>,
-    /// How often it waited for money.
-    pub(crate) fills: u8,
     /// What its last question to the bank came behind: [`super::returns::Returns`].
     pub(crate) asked: Option<u64>,
-    /// Until when it may, by the steady clock...
-    pub(crate) until_ms: Option<u64>,
-    /// ...or, while it waits for its turn, how long it may then, ms. `None`: it did not wait yet.
-    pub(crate) left_ms: Option<u64>,
+    /// How long it waits for money, and how often the bank is asked for it. `None`: it did not need any yet.
+    pub(crate) wait: Option<FillWait>,
     /// It has the claim on its key: that must be kept or given up.
     pub(crate) claimed: bool,
     /// What it is answered once it is sealed, where a repeat must get the same bytes: token keys, and what is known of a hold, may change meanwhile.
@@ -60,31 +54,16 @@ pub(crate) struct Job {
 impl Job {
     pub(crate) fn new(call: Call) -> Job {
         let (next, owner, hold) = (Next::Begin, None, None);
-        let (fills, asked, until_ms, left_ms) = (0, None, None, None);
+        let (asked, wait) = (None, None);
         let (claimed, kept, spent, again) = (false, None, Amount::ZERO, false);
-        Job {
-            call,
-            next,
-            owner,
-            hold,
-            fills,
-            asked,
-            until_ms,
-            left_ms,
-            claimed,
-            kept,
-            spent,
-            again,
-        }
+        Job { call, next, owner, hold, asked, wait, claimed, kept, spent, again }
     }
 
     /// It can be judged but for those before it, which is none of its time for money. At its turn there may be more of that, so it may ask
     /// once more.
     pub(crate) fn wait_for_turn(&mut self, now_ms: u64) {
         self.next = Next::Turn;
-        let left_ms = self.until_ms.take().map(|until_ms| until_ms.saturating_sub(now_ms));
-        self.left_ms = left_ms.or(self.left_ms);
-        self.fills = self.fills.min(FILLS_A_CALL_MAX - 1);
+        self.wait.iter_mut().for_each(|wait| wait.stop(now_ms));
     }
 
     /// The hold of a grant that is confirmed, and that nothing but this outcome names.
