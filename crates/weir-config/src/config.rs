@@ -665,7 +665,7 @@ fn read_array(
         let keys = keys.iter().map(|(key, value)| {
             (key.get_ref().as_ref(), key.span().start, written(value.get_ref()))
         });
-        arrays.add(array, place_of(at), keys, push);
+        arrays.add((section, array), place_of(at), keys, push);
     }
 }
 

@@ -26,6 +26,7 @@ pub mod config;
 pub mod doors;
 pub mod environment;
 pub mod fix;
+mod fix_arrays;
 pub mod listen;
 pub mod private;
 pub mod templates;
