@@ -56,17 +56,14 @@ impl Index {
     /// [`Garbled::Tag`] if a field does not begin with a number and `=`, [`Garbled::TooManyFields`] if the index has no room for them.
     pub fn read<'a>(&'a mut self, frame: Frame<'a>) -> Result<Message<'a>, Garbled> {
         let bytes = frame.bytes();
-        let too_many = Garbled::TooManyFields { fields_max: narrow(self.fields_max) };
-        self.bounds[0] = 0;
-        let mut len = self.simd.field_ends(bytes, &mut self.bounds[1..]).ok_or(too_many)?;
-        if len > self.fields_max {
-            return Err(too_many);
-        }
-        // The frame knows the last field, CheckSum; without it eight bytes can be read from the start of each field.
-        let last = len - 1;
         let mut columns =
-            Columns { bounds: &self.bounds, tags: &mut self.tags, values: &mut self.values };
-        let met = self.simd.tags(bytes, last, &mut columns, &self.data);
+            Columns { bounds: &mut self.bounds, tags: &mut self.tags, values: &mut self.values };
+        let (mut len, met) = match self.simd.fields(bytes, &mut columns, &self.data) {
+            Some(found) if found.0 <= self.fields_max => found,
+            _ => self.read_in_passes(bytes)?,
+        };
+        // The frame knows the last field, CheckSum.
+        let last = len - 1;
         self.tags[last] = 10;
         self.values[last] = narrow(frame.trailer_start() + 3);
         let mut fault = None;
@@ -81,6 +78,21 @@ impl Index {
             values: &self.values[..len],
             fault,
         })
+    }
+
+    /// Finds where all fields end, then their tags.
+    fn read_in_passes(&mut self, bytes: &[u8]) -> Result<(usize, Met), Garbled> {
+        let too_many = Garbled::TooManyFields { fields_max: narrow(self.fields_max) };
+        self.bounds[0] = 0;
+        let len = self.simd.field_ends(bytes, &mut self.bounds[1..]).ok_or(too_many)?;
+        if len > self.fields_max {
+            return Err(too_many);
+        }
+        let mut columns =
+            Columns { bounds: &mut self.bounds, tags: &mut self.tags, values: &mut self.values };
+        // Without CheckSum eight bytes can be read from the start of each field.
+        let met = self.simd.tags(bytes, len - 1, &mut columns, &self.data);
+        Ok((len, met))
     }
 
     /// Does what the passes leave open: puts the parts of data fields together, and looks at odd tags one by one.

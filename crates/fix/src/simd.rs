@@ -29,7 +29,7 @@ pub(crate) struct Met {
 
 /// The index under construction, as passes over it see it. All slices have room for [`SLACK`] more entries than fields.
 pub(crate) struct Columns<'a> {
-    pub(crate) bounds: &'a [u32],
+    pub(crate) bounds: &'a mut [u32],
     pub(crate) tags: &'a mut [u16],
     pub(crate) values: &'a mut [u32],
 }
@@ -96,6 +96,26 @@ impl Simd {
             Way::Avx2 => vector::field_ends_avx2(bytes, ends),
             #[cfg(target_arch = "x86_64")]
             Way::Vbmi2 => vector::field_ends_vbmi2(bytes, ends),
+        }
+    }
+
+    /// Finds the fields of a message with their tags in one pass, and returns how many there are; what it says of the last one, CheckSum, is of
+    /// no use. `None` where the processor has no such pass, and for messages that it is not for: with a tag that is not of one to four digits,
+    /// with more than 16 fields within 64 bytes, and where the columns have no room. The columns have anything then.
+    #[inline]
+    pub(crate) fn fields(
+        self,
+        bytes: &[u8],
+        columns: &mut Columns<'_>,
+        data: &DataFields,
+    ) -> Option<(usize, Met)> {
+        match self.0 {
+            #[cfg(target_arch = "x86_64")]
+            Way::Vbmi2 => vector::fields_vbmi2(bytes, columns, &data.filter),
+            _ => {
+                let _ = (bytes, columns, data);
+                None
+            }
         }
     }
 

@@ -43,7 +43,7 @@ impl Drop for Walled {
 #[test]
 fn no_pass_reads_beyond_the_message() {
     let mut walled = Walled::new();
-    let messages = [
+    let mut messages = vec![
         order(3),
         made("FIX.4.4", "35=0|"),
         made("FIX.4.4", "35=0|1=|"),
@@ -52,6 +52,8 @@ fn no_pass_reads_beyond_the_message() {
         made("FIX.4.4", "35=0|x"),
         made("FIX.4.4", "35=0|=|"),
     ];
+    // Every length of what lies behind the last whole block.
+    messages.extend((0..70).map(|len| made("FIX.4.4", &format!("35=0|58={}|", "x".repeat(len)))));
     for message in messages.iter().filter(|message| message.ends_with(b"\x01")) {
         let middle = walled.middle();
         let end = middle.len();

@@ -28,6 +28,16 @@ fn fields() -> impl Strategy<Value = Vec<u8>> {
     proptest::collection::vec(field, 0..80).prop_map(|fields| fields.concat().into_bytes())
 }
 
+/// Fields of which each has a tag of at most four digits, so that one pass may read them all; one may be a data field, or longer.
+fn short_fields() -> impl Strategy<Value = Vec<u8>> {
+    let tag =
+        prop_oneof![4 => 1_u32..1_000, 2 => 1_000_u32..10_000, 1 => Just(95), 1 => Just(1401)];
+    let field = (tag, "[ -~]{0,20}").prop_map(|(tag, value)| format!("{tag}={value}\x01"));
+    let last = prop_oneof![9 => Just(String::new()), 1 => "[0-9]{0,6}=x\x01"];
+    (proptest::collection::vec(field, 0..60), last)
+        .prop_map(|(fields, last)| (fields.concat() + &last).into_bytes())
+}
+
 fn oracle(bytes: &[u8]) -> Vec<u32> {
     let ends = (1_u32..).zip(bytes).filter(|(_, byte)| **byte == 1);
     ends.map(|(end, _)| end).collect()
@@ -87,6 +97,23 @@ fn answers(bytes: &[u8]) -> Vec<Answer> {
     indexes().iter_mut().map(read).collect()
 }
 
+/// Tags of every length, and what is none, at every alignment to a block.
+#[test]
+fn all_ways_read_the_same_tags_at_every_alignment() {
+    let tags = [
+        "1", "9", "0", "01", "10", "99", "00", "100", "999", "099", "1000", "9999", "0999",
+        "10000", "65535", "65536", "-1", "1a", "a", "12a", "123a", "12345a", "/", ":", "1:", "12/",
+        "",
+    ];
+    for tag in tags {
+        for before in 0..70 {
+            let body = format!("35=D\x0158={}\x01{tag}=x\x0144=\x01", "y".repeat(before));
+            let answers = answers(&made_of_bytes("FIX.4.4", body.as_bytes()));
+            assert!(answers.windows(2).all(|two| two[0] == two[1]), "{tag} {before}: {answers:?}");
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
 
@@ -109,6 +136,12 @@ proptest! {
     fn all_ways_read_the_same_fields(body in prop_oneof![fields(), busy_bytes(300)]) {
         let body = [b"35=D\x01", &body[..], b"58=x\x01"].concat();
         let answers = answers(&made_of_bytes("FIX.4.4", &body));
+        prop_assert!(answers.windows(2).all(|two| two[0] == two[1]), "{:?}", answers);
+    }
+
+    #[test]
+    fn all_ways_read_the_same_short_fields(body in short_fields()) {
+        let answers = answers(&made_of_bytes("FIX.4.4", &[b"35=D\x01", &body[..]].concat()));
         prop_assert!(answers.windows(2).all(|two| two[0] == two[1]), "{:?}", answers);
     }
 
