@@ -183,7 +183,8 @@ impl Known {
 
     /// Cells hold the hashes, so that no id is looked at.
     fn grow(&mut self) {
-        let more = vec![0; self.cells.len() * 2].into();
+        // Each id is somewhere else: with small pages its page would have to be looked for first.
+        let more = table::in_huge_pages(vec![0; self.cells.len() * 2]).into();
         let before = std::mem::replace(&mut self.cells, more);
         for (hash, slot) in before.iter().filter_map(|cell| parts(*cell)) {
             self.enter(hash, slot);
