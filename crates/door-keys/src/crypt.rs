@@ -1,6 +1,6 @@
 //! Encrypting, decrypting, rewrapping: one or many.
 
-use vault::{BlockUsed, Change, KeyKind, KeyName, KeyPolicy, NamedKey};
+use vault::{BlockUsed, Change, KeyKind, KeyName, KeyPolicy, NamedKey, reserve_wiped};
 
 use crate::answer::{Halt, Pen, Refusal};
 use crate::base64::Base64;
@@ -14,6 +14,10 @@ use crate::work::{ItemFault, PART, Place, Work, sealing};
 const BLOCKS_MAX: usize = 64;
 /// Bytes of an answer's item besides its text and its reference, more than any has.
 const ITEM_BYTES: usize = 256;
+/// The same for nearly all items.
+const ITEM_BYTES_USUAL: usize = 128;
+/// Bytes around all results, more than any answer has.
+const FRAME_BYTES: usize = 1024;
 
 /// What is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,15 +163,16 @@ impl<G: Gate> Call<'_, G> {
         let Room { random, base64, batch, work, out, note, .. } = &mut *self.room;
         let key = found(self.gate.keys().get(name.as_str()))?;
         note.is_secret |= what == Crypt::Decrypt;
-        // Enough for all, so that no plaintext is left behind where an answer has grown.
-        let texts = if what == Crypt::Decrypt { fields.body.len() } else { fields.body.len() * 2 };
-        out.reserve(texts.saturating_add(batch.items.len().saturating_mul(ITEM_BYTES)));
+        reserve_wiped(out, usual_len(what, fields.body.len(), batch.items.len()));
         let (mut tally, mut around) = (Tally::default(), Around::default());
         let mut pen = Pen { out };
         pen.open_frame(random);
         pen.raw("{\"batch_results\":[");
         for (part, items) in batch.items.chunks(PART).enumerate() {
             run(what, fields.body, items, key, work, base64, random);
+            // No plaintext is left behind where an answer has to grow.
+            reserve_wiped(pen.out, longest_len(items));
+            let room = pen.out.capacity();
             for (at, (place, item)) in work.places.iter().zip(items).enumerate() {
                 pen.raw(if part + at > 0 { ",{" } else { "{" });
                 match place.outcome {
@@ -190,6 +195,7 @@ impl<G: Gate> Call<'_, G> {
                     pen.raw(",\"reference\":\"\"}");
                 }
             }
+            debug_assert_eq!(pen.out.capacity(), room, "a part has room for its results");
         }
         pen.raw("]}");
         note.failed = tally.users + tally.internal;
@@ -221,6 +227,21 @@ impl Tally {
             }
         }
     }
+}
+
+/// Returns the bytes that the answer to a batch has at most where its items are as usual, with room for its longest part.
+fn usual_len(what: Crypt, body: usize, items: usize) -> usize {
+    // A sealed text is longer than its plaintext by what is around it, an opened one shorter.
+    let texts = if what == Crypt::Decrypt { body } else { body.saturating_mul(4) / 3 };
+    let around = if what == Crypt::Decrypt { 0 } else { ITEM_BYTES_USUAL };
+    let longest = items.min(PART) * ITEM_BYTES + FRAME_BYTES;
+    texts.saturating_add(items.saturating_mul(around)).saturating_add(longest)
+}
+
+/// Returns the bytes that the results of a part have at most, with what ends the answer.
+fn longest_len(items: &[BatchItem]) -> usize {
+    let len = |item: &BatchItem| item.text.len() * 2 + item.reference.len() + ITEM_BYTES;
+    items.iter().map(len).sum::<usize>() + FRAME_BYTES
 }
 
 fn found(key: Option<&NamedKey>) -> Result<&NamedKey, Halt> {

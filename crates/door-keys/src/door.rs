@@ -2,7 +2,7 @@
 
 use vault::{
     Change, ChangeError, Drbg, ItemError, KeyEncryptionKey, KeyName, KeyRecords, KeyStore,
-    KeyStoreError, Keys, SecretKey,
+    KeyStoreError, Keys, SecretKey, WipedBytes,
 };
 use zeroize::Zeroizing;
 
@@ -220,6 +220,13 @@ impl Door {
         let headers = if matches!(status, 429 | 503) { RETRY_HEADERS } else { HEADERS };
         let content_type = if *is_bulk && status == 200 { BULK_TYPE } else { JSON };
         Answer { status, headers, content_type, body: &self.room.out, audit }
+    }
+
+    /// Takes the body of the last answer out, for who keeps it longer than this door waits: a copy of a large one would cost as much as making
+    /// half of it.
+    pub fn take_body(&mut self) -> WipedBytes {
+        self.room.note.is_secret = false;
+        WipedBytes::from(std::mem::take(&mut self.room.out))
     }
 
     /// Overwrites what the last request left of secrets. The next request does so too.

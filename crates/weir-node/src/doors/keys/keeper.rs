@@ -179,7 +179,7 @@ impl Keeper {
             match queue.recv_timeout(wait) {
                 Ok(Task::Call(job)) => {
                     let count = job.request.body_len();
-                    self.answer(*job);
+                    self.answer(job);
                     bytes.fetch_sub(count, Relaxed);
                 }
                 Ok(Task::Change { change, now_s, reply }) => {
@@ -217,15 +217,11 @@ impl Keeper {
         again.is_some()
     }
 
-    fn answer(&mut self, job: Job) {
+    fn answer(&mut self, job: Box<Job>) {
         let Keeper { store, sealed, place, live, door, audit, failed, again } = self;
         let mut gate = KeepGate { store, sealed, place, live, failed, again };
-        let caller = job.asker.as_ref().map(Asker::caller);
-        let answer = door.answer(&job.request.request(), caller.as_ref(), &mut gate);
-        // This thread may wait, so that there always is one.
-        let Some(answer) = answer else { return };
-        late::give(&answer, job.asker.as_ref(), audit.as_ref(), job.owed);
-        self.door.wipe();
+        // This thread may wait, so that nothing comes back.
+        let _ = late::answer(door, &mut gate, job, audit.as_ref());
     }
 
     fn gate(&mut self) -> KeepGate<'_> {

@@ -1,10 +1,10 @@
 //! Answers that other threads make, on their way back to the worker whose connection waits for them.
 
-use door_keys::Answer;
+use door_keys::{Answer, Door, Gate};
 use vault::WipedBytes;
 
 use super::audit::{self, AuditDesk, Told};
-use super::keeper::Asker;
+use super::keeper::{Asker, Job};
 use super::stream::WorkedPiece;
 
 /// The answer to a call, owed to the worker that has its connection.
@@ -33,8 +33,13 @@ pub(super) struct LateAnswer {
 
 impl LateAnswer {
     pub(super) fn of(answer: &Answer<'_>) -> LateAnswer {
-        let body = WipedBytes::copy_of(answer.body);
+        LateAnswer { body: WipedBytes::copy_of(answer.body), ..LateAnswer::around(answer) }
+    }
+
+    /// The same without its body.
+    fn around(answer: &Answer<'_>) -> LateAnswer {
         let Answer { status, headers, content_type, .. } = *answer;
+        let body = WipedBytes::default();
         LateAnswer { status, headers, content_type, body, items: items(answer) }
     }
 
@@ -51,22 +56,30 @@ impl LateAnswer {
     }
 }
 
-/// Gives an answer that a thread made which may wait: once its line is written, where it has one.
-pub(super) fn give(
-    answer: &Answer<'_>,
-    asker: Option<&Asker>,
+/// Does a call on a thread that may wait, and gives its answer: once its line is written, where it has one. The call comes back where this
+/// thread cannot do it.
+pub(super) fn answer<G: Gate>(
+    door: &mut Door,
+    gate: &mut G,
+    job: Box<Job>,
     audit: Option<&AuditDesk>,
-    owed: Owed,
-) {
-    let late = Late::Answer(LateAnswer::of(answer));
-    let told = asker.zip(audit).and_then(|(asker, audit)| {
+) -> Result<(), Box<Job>> {
+    let caller = job.asker.as_ref().map(Asker::caller);
+    let Some(answer) = door.answer(&job.request.request(), caller.as_ref(), gate) else {
+        return Err(job);
+    };
+    let told = job.asker.as_ref().zip(audit).and_then(|(asker, audit)| {
         let line = audit::line(asker.principal.name(), answer.status, &answer.audit);
         line.map(|line| (audit, line))
     });
+    let around = LateAnswer::around(&answer);
+    let late = Late::Answer(LateAnswer { body: door.take_body(), ..around });
+    door.wipe();
     match told {
-        Some((audit, line)) => audit.wait(Told { line, answer: Some((owed, late)) }),
-        None => owed.give(late),
+        Some((audit, line)) => audit.wait(Told { line, answer: Some((job.owed, late)) }),
+        None => job.owed.give(late),
     }
+    Ok(())
 }
 
 /// Items of a call about keys, and those that failed.

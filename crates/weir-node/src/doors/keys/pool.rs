@@ -16,7 +16,7 @@ use door_keys::{Gate, NotChanged, NotUnsealed, Unsealing};
 use vault::{Change, Keys};
 
 use super::audit::AuditDesk;
-use super::keeper::{Asker, Job, KeeperDesk};
+use super::keeper::{Job, KeeperDesk};
 use super::late::{self, LateAnswer};
 use super::live::KeysView;
 use super::stream::PieceJob;
@@ -194,17 +194,11 @@ impl Tools {
     fn answer(&mut self, job: Box<Job>) {
         let Tools { door, keys, keeper, audit } = self;
         keys.refresh();
-        let caller = job.asker.as_ref().map(Asker::caller);
-        let mut gate = WaitGate { keys, keeper };
-        let Some(answer) = door.answer(&job.request.request(), caller.as_ref(), &mut gate) else {
-            // Only the keeper can do it.
-            if let Err(job) = keeper.ask(job) {
-                LateAnswer::refuse(job.owed, super::BUSY);
-            }
-            return;
-        };
-        late::give(&answer, job.asker.as_ref(), audit.as_ref(), job.owed);
-        door.wipe();
+        let answered = late::answer(door, &mut WaitGate { keys, keeper }, job, audit.as_ref());
+        // What comes back only the keeper can do.
+        if let Err(job) = answered.or_else(|job| keeper.ask(job)) {
+            LateAnswer::refuse(job.owed, super::BUSY);
+        }
     }
 
     /// Works on a piece of a stream; this thread may wait, so that there is nothing left of it.
