@@ -38,8 +38,9 @@
 //!
 //! # How it is fast
 //! [`Simd`] picks instructions when an index is made. With AVX-512 VBMI2 one compare gives the SOHs of 64 bytes as a mask, and one
-//! compression of 0 to 63 by that mask gives all their places, without a branch; eight tags at a time are gathered, shifted to their
-//! digits and multiplied out; a lookup compares 32 tags at once. AVX2 and a portable way follow, which property tests hold together.
+//! compression of 0 to 63 by that mask gives all their places, without a branch; these places pick the first bytes of up to 16 fields at
+//! once, whose tags are multiplied out. Tags of more than four digits are gathered in a second pass. A lookup compares 32 tags at once.
+//! AVX2 and a portable way follow, which property tests hold together.
 //! Nothing allocates per message. `cargo run --release -p fix --example bench` measures each step beside `memchr` and a loop over bytes.
 //!
 //! The crate is pure: no I/O, no clock, no threads. All `unsafe` code lies in one private module, `vector`.
