@@ -24,9 +24,6 @@ use super::late::{Late, LateAnswer, Owed};
 const BATCHES_MAX: usize = 256;
 /// Batches that are written at once.
 const GATHER_MAX: usize = 64;
-/// Writes begin so far apart at least. A lone call never waits for it; of calls that come together many share a write, and the two threads that
-/// it wakes.
-const WRITES_APART: Duration = Duration::from_micros(100);
 const SYNC_EVERY: Duration = Duration::from_secs(1);
 /// Bytes of a file, at most about.
 const FILE_BYTES_MAX: u64 = 1 << 30;
@@ -189,12 +186,10 @@ impl Auditor {
     }
 
     fn run(mut self, queue: &Receiver<Vec<Told>>) {
-        let (mut sync_at, mut write_at) = (Instant::now() + SYNC_EVERY, Instant::now());
+        let mut sync_at = Instant::now() + SYNC_EVERY;
         loop {
             match queue.recv_timeout(sync_at.saturating_duration_since(Instant::now())) {
                 Ok(first) => {
-                    std::thread::sleep(write_at.saturating_duration_since(Instant::now()));
-                    write_at = Instant::now() + WRITES_APART;
                     let more = queue.try_iter().take(GATHER_MAX);
                     let told: Vec<Told> = first.into_iter().chain(more.flatten()).collect();
                     self.write(told);
