@@ -29,18 +29,18 @@ pub(super) fn is_small_piece(bulk: &Bulk, keys: &Keys) -> bool {
     let key = keys.get(bulk.key().as_str());
     let kind = key.and_then(|key| key.policy().kind.sealing());
     let waiting = bulk.waiting();
-    let [per_item, per_byte] = piece_tenths_ns(kind);
+    let [per_item, per_byte] = piece_ns(kind);
     let work = waiting.items.saturating_mul(per_item);
-    work.saturating_add(waiting.bytes.saturating_mul(per_byte)) / 10 <= WORK_NS_MAX
+    work.saturating_add(waiting.bytes.saturating_mul(per_byte)) <= WORK_NS_MAX
 }
 
-/// Tenths of a nanosecond of an item and of a byte of it.
-fn piece_tenths_ns(kind: Option<KeyType>) -> [usize; 2] {
+/// Nanoseconds of an item and of a byte of it.
+fn piece_ns(kind: Option<KeyType>) -> [usize; 2] {
     match kind {
-        Some(KeyType::Aes256CbcCmac) => [300, 5],
-        Some(KeyType::Aes256Gcm96) => [1_400, 10],
-        Some(KeyType::Aes256CbcHmacSha256) => [2_000, 20],
-        Some(KeyType::Aes256GcmSiv) | None => [3_500, 30],
+        Some(KeyType::Aes256CbcCmac) => [50, 1],
+        Some(KeyType::Aes256Gcm96) => [140, 1],
+        Some(KeyType::Aes256CbcHmacSha256) => [200, 2],
+        Some(KeyType::Aes256GcmSiv) | None => [350, 3],
     }
 }
 
