@@ -46,8 +46,10 @@
 //! - A failed write changes nothing: the staged changes are dropped, and `numbers` is written anew before the next ones.
 //! - Values of passwords (554, 925, 1400 to 1404) and of RawData (96) in a Logon or a UserRequest are kept as `***`.
 //!
+//! [`Checkpoint`] is what somebody else keeps of a session now and then, so that a folder that is older is found: [`FileStores::add_behind`].
 //! [`Numbers`] is where changes are kept, so that a journal can keep them in place of the file.
 
+mod checkpoint;
 mod disk;
 mod error;
 mod history;
@@ -63,6 +65,7 @@ mod stores;
 #[cfg(test)]
 mod tests;
 
+pub use checkpoint::Checkpoint;
 pub use error::OpenError;
 pub use fix_session::Durability;
 pub use history::{

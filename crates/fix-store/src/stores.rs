@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use fix_session::{Durability, MessageStores, StoreError};
 
+use crate::checkpoint::{Checkpoint, caught_up};
 use crate::memo::{Change, Memo, Numbers};
 use crate::numbers::NumbersFile;
 use crate::store::FileStore;
@@ -95,10 +96,43 @@ impl<N: Numbers> FileStores<N> {
         durability: Durability,
         unix_ms: i64,
     ) -> Result<usize, OpenError> {
+        let memo = self.numbers.newest(name).unwrap_or(Memo::new(unix_ms));
+        self.add_with(name, durability, memo)
+    }
+
+    /// The same of a session of which somebody kept a checkpoint. Where the files are older, it goes on behind that: no number is used for a second
+    /// message, what they do not have a peer gets as a gap fill, and nothing that came before is asked for again. Returns how many sent
+    /// messages are missing then, too; `None` if the files are not older.
+    ///
+    /// # Errors
+    /// [`OpenError`], also if the numbers cannot be kept.
+    pub fn add_behind(
+        &mut self,
+        name: &str,
+        durability: Durability,
+        checkpoint: &Checkpoint,
+    ) -> Result<(usize, Option<u64>), OpenError> {
+        let then = checkpoint.memo;
+        let newest = self.numbers.newest(name);
+        let Some((memo, missing)) = caught_up(newest, then) else {
+            return Ok((self.add(name, durability, then.created_unix_ms)?, None));
+        };
+        let at = self.add_with(name, durability, memo)?;
+        self.stores[at].is_to_be_kept();
+        self.write(&[at])?;
+        self.stores[at].settle();
+        Ok((at, Some(missing)))
+    }
+
+    fn add_with(
+        &mut self,
+        name: &str,
+        durability: Durability,
+        memo: Memo,
+    ) -> Result<usize, OpenError> {
         if self.stores.iter().any(|store| store.name() == name) {
             return Err(OpenError::Twice { name: name.to_owned() });
         }
-        let memo = self.numbers.newest(name).unwrap_or(Memo::new(unix_ms));
         let folder = self.root.join(segment::folder_name(name)?);
         let mut store = FileStore::open(folder, name, memo, self.options.segment_bytes)?;
         store.sealed = durability == Durability::Sealed;
@@ -136,6 +170,12 @@ impl<N: Numbers> FileStores<N> {
     ) -> Result<(), StoreError> {
         self.stores[session].set_numbers(next_out, next_in);
         self.flush(&[session])
+    }
+
+    /// Returns what is kept of a session, by its last flush; `None` where nothing was yet.
+    #[must_use]
+    pub fn kept(&self, session: usize) -> Option<Memo> {
+        self.numbers.newest(self.stores.get(session)?.name())
     }
 
     /// Removes messages that are too old or too many, whole segments at a time, and returns how many bytes. A peer that asks for one of

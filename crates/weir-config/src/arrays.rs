@@ -233,7 +233,7 @@ fn changed<E: Entry>(from: &[E], to: &[E]) -> Vec<KeyChange> {
         to: to.to_owned(),
     };
     // An entry comes and goes while the node runs where all that it says counts at once.
-    let is_live = |key: &str| E::KEYS.iter().any(|marked| *marked == (key, "live"));
+    let is_live = |key: &str| E::KEYS.contains(&(key, "live"));
     let comes_live = E::KEYS.iter().all(|(_, mark)| *mark == "live");
     let find = |all: &'_ [E], name: &str| all.iter().position(|one| one.known_as() == name);
     let mut found = Vec::new();

@@ -27,6 +27,7 @@ use crate::bank::{BankProbes, BankThread, Command, Link};
 use crate::certificates::Certificates;
 use crate::counters::{Pulse, WorkerCounters};
 use crate::doors::Desks;
+use crate::doors::fix::checkpoints::known as fix_known;
 use crate::doors::fix::desk::FixDesk;
 use crate::doors::keys::desk::KeysDesk;
 use crate::doors::keys::{self as keys_door, KeysThreads};
@@ -202,11 +203,10 @@ impl Engine {
         let (keys_terms, keys_threads) = keys_door::open(config, &addresses, tokens, &cores)?;
         let start = recover(config, permits, cores.workers.len(), purses, doors::DOORS)?;
         let facts = Arc::new(facts(config, &start.bank)?);
-        // The run alone does not tell: two nodes, or a restored folder, can have the same.
-        let random = u128::from_le_bytes(keys::random()?);
-        let (run, run_id) = (facts.run, format!("{}-{}-{random:032x}", facts.node, facts.run));
+        let (run, run_id) = (facts.run, run_id(&facts)?);
         let profiles = open_profiles(config)?;
-        let terms = DoorTerms::new(config, &addresses, tokens, facts.earliest_ms, keys_terms)?;
+        let known = (keys_terms, fix_known(start.bank.memos(ledger::Door::Fix)));
+        let terms = DoorTerms::new(config, &addresses, tokens, facts.earliest_ms, known)?;
         let joined = cores.workers.iter().map(|_| join()).collect::<Result<Vec<_>, _>>()?;
         let (links, ends): (Vec<Link>, Vec<End>) = joined.into_iter().unzip();
         let counters: Vec<_> = ends.iter().map(|end| Arc::clone(&end.counters)).collect();
@@ -529,6 +529,12 @@ fn confine(rest: &[usize]) {
     if let Err(error) = door_transport::cores::confine(rest) {
         tracing::warn!(%error, "the bank may run on the workers' cores");
     }
+}
+
+/// Names this run. Its number alone does not tell: two nodes, or a restored folder, can have the same.
+fn run_id(facts: &Facts) -> Result<String, StartError> {
+    let random = u128::from_le_bytes(keys::random()?);
+    Ok(format!("{}-{}-{random:032x}", facts.node, facts.run))
 }
 
 /// What keys of idempotency are hashed under: of the journal, so that a repeat after a restart has the same hash.

@@ -4,7 +4,8 @@ use std::ops::ControlFlow;
 
 use super::*;
 use crate::{
-    Direction, Place, last_times, read_history, read_history_from, read_memos, session_names,
+    Checkpoint, Direction, Place, last_times, read_history, read_history_from, read_memos,
+    session_names,
 };
 
 const DAY_US: i64 = 86_400_000_000;
@@ -169,4 +170,62 @@ fn the_file_of_numbers_is_made_short_again() {
     let before = seen_both(&mut stores);
     drop(stores);
     assert_eq!(seen_both(&mut open(root.path(), 600)), before);
+}
+
+/// The files of a folder that was restored from a backup, or of which a loss of power took the end.
+#[test]
+fn files_that_are_older_than_a_checkpoint_go_on_behind_it() {
+    let root = folder();
+    let put = |stores: &mut Stores, seqs: std::ops::RangeInclusive<u64>| {
+        for seq in seqs {
+            stores.store(0).put(&message("M", seq, 30)).unwrap();
+            stores.store(0).set_next_in(seq + 10).unwrap();
+            stores.flush(&[0]).unwrap();
+        }
+    };
+    let numbers = |stores: &mut Stores| (stores.store(0).next_out(), stores.store(0).next_in());
+    let add = |stores: &mut Stores, known: &Checkpoint| {
+        stores.add_behind("A", Durability::Sealed, known).unwrap()
+    };
+    let empty = || FileStores::open(root.path(), Options::default()).unwrap();
+    let mut stores = empty();
+    assert_eq!((stores.add("A", Durability::Sealed, START_MS).unwrap(), stores.kept(0)), (0, None));
+    put(&mut stores, 1..=3);
+    let old = std::fs::read(root.path().join("numbers")).unwrap();
+    put(&mut stores, 4..=8);
+    let known = |memo| Checkpoint { name: "A".to_owned(), memo, is_set: false };
+    let same_life = known(stores.kept(0).unwrap());
+    stores.store(0).reset(START_MS + 1).unwrap();
+    put(&mut stores, 1..=2);
+    let later_life = known(stores.kept(0).unwrap());
+    drop(stores);
+    let mut stores = empty();
+    assert_eq!(add(&mut stores, &later_life), (0, None), "it is of these files");
+    drop(stores);
+    for (known, missing, next, has) in
+        [(&same_life, 5, 9, &[1, 2, 3][..]), (&later_life, 2, 3, &[])]
+    {
+        std::fs::write(root.path().join("numbers"), &old).unwrap();
+        let mut stores = empty();
+        assert_eq!(add(&mut stores, known), (0, Some(missing)));
+        // No number is used again, nothing is asked for again, and nothing of another life is sent under the numbers of this one.
+        let next_in = known.memo.next_in;
+        assert_eq!((numbers(&mut stores), kept(&mut stores)), ((next, next_in), has.to_vec()));
+        drop(stores);
+        // Killed at once: the files are not behind any more.
+        let mut stores = empty();
+        assert_eq!(add(&mut stores, known), (0, None));
+        assert_eq!(numbers(&mut stores), (next, next_in));
+        put(&mut stores, next..=next);
+        drop(stores);
+        let mut stores = empty();
+        assert_eq!(add(&mut stores, known), (0, None));
+        let has = [has, &[next]].concat();
+        assert_eq!((numbers(&mut stores).0, kept(&mut stores)), (next + 1, has));
+    }
+    // Nothing is there of it any more.
+    let root = folder();
+    let mut stores = FileStores::open(root.path(), Options::default()).unwrap();
+    assert_eq!(add(&mut stores, &same_life), (0, Some(8)));
+    assert_eq!((numbers(&mut stores), kept(&mut stores)), ((9, 18), vec![]));
 }

@@ -18,7 +18,6 @@ pub(crate) enum Heard<'a> {
     /// What became of a claim: [`weir_till::Till::claim`]. One that is `New` is the door's to end, also where its asker is gone by now.
     Claimed(Reply, Claimed),
     /// What became of a memo: [`weir_till::Till::memo`]. It is sealed, with its money, or nothing of it is there.
-    #[cfg_attr(not(test), expect(dead_code, reason = "no door keeps memos yet"))]
     Recorded(Reply, MemoAnswer),
     /// The budget of the grant that the bank was asked about with [`weir_till::Till::owner`]; `None`: nothing is known of the grant.
     Owner(Reply, Option<Owner>),

@@ -29,6 +29,7 @@ use crate::error::StartError;
 use crate::stages::WorkerStage;
 use crate::tokens::Tokens;
 use batch::{BatchDoor, BatchTerms};
+use fix::checkpoints::Known;
 use fix::desk::FixDesk;
 use fix::{FixDoor, FixTerms};
 pub(crate) use heard::{FailedDial, Heard};
@@ -658,7 +659,7 @@ impl Doors {
             batch: BatchDoor::new(DoorId::Batch as u8, Arc::clone(batch), counters()),
             openrtb: OpenRtbDoor::new(DoorId::OpenRtb as u8, bids, profiles.clone()),
             spend: SpendDoor::new(DoorId::Spend as u8, calls, counters()),
-            fix: FixDoor::new(on.has(DoorId::Fix as usize), fix, counters()),
+            fix: FixDoor::new(on, DoorId::Fix as u8, fix, counters()),
             keys: KeysDoor::new(keys.as_ref(), worker, waker, counters()),
         }
     }
@@ -682,7 +683,7 @@ pub(crate) struct DoorTerms {
 
 impl DoorTerms {
     /// Reads them from a configuration. `addresses` are where the doors listen, by place; `None` for one that is off. `keys` is what
-    /// [`keys::open`] opened.
+    /// [`keys::open`] opened, `fix_known` what the journal knows of FIX sessions.
     ///
     /// # Errors
     /// The part of the configuration that a door cannot use.
@@ -691,7 +692,7 @@ impl DoorTerms {
         addresses: &[Option<SocketAddr>],
         tokens: &Tokens,
         now_ms: u64,
-        keys: Option<Arc<KeysTerms>>,
+        (keys, fix_known): (Option<Arc<KeysTerms>>, Known),
     ) -> Result<DoorTerms, StartError> {
         // A door that is off is judged as one on loopback, and asked by nobody.
         let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
@@ -700,11 +701,12 @@ impl DoorTerms {
         let tokens = |name| tokens.of(name).cloned();
         let bids = BidTerms::new(config, address(DoorId::OpenRtb)).map_err(StartError::OpenRtb)?;
         let calls = SpendTerms::new(config, address(DoorId::Spend), tokens(SpendDoor::NAME));
+        let fix = FixTerms::new(config, fix_is_on, now_ms, fix_known).map_err(StartError::Fix)?;
         Ok(DoorTerms {
             batch: Arc::new(BatchTerms::new(config, tokens(BatchDoor::NAME))),
             openrtb: Arc::new(bids),
             spend: Arc::new(calls.map_err(StartError::Spend)?),
-            fix: Arc::new(FixTerms::new(config, fix_is_on, now_ms).map_err(StartError::Fix)?),
+            fix: Arc::new(fix),
             keys,
         })
     }

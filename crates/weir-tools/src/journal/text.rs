@@ -301,14 +301,25 @@ pub(super) fn fields(record: &Record, known: &Known) -> Fields {
     all
 }
 
-/// A door's memo; its bytes mean something to its door alone.
-fn memo_fields(memo: &Memo) -> [(&'static str, Value); 3] {
+/// Tells in words what a memo says; `None` where it cannot be read.
+type MemoPrinter = fn(&[u8]) -> Option<String>;
+
+/// How doors' memos are told; their bytes mean something to their door alone.
+const MEMO_PRINTERS: [(Door, MemoPrinter); 1] =
+    [(Door::Fix, |bytes| fix_store::Checkpoint::from_bytes(bytes).map(|found| found.to_string()))];
+
+/// A door's memo, and what it says where the door has a printer that can read it.
+fn memo_fields(memo: &Memo) -> Vec<(&'static str, Value)> {
     let hex: String = memo.bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    [
+    let mut fields = vec![
         ("memo_door", door(memo.door).into()),
         ("memo_key", format!("{:032x}", memo.key).into()),
         ("memo", hex.into()),
-    ]
+    ];
+    let printer = MEMO_PRINTERS.iter().find(|(door, _)| *door == memo.door);
+    let text = printer.and_then(|(_, print)| print(&memo.bytes));
+    fields.extend(text.map(|text| ("memo_text", text.into())));
+    fields
 }
 
 fn edit_action(action: EditAction) -> &'static str {
@@ -475,6 +486,21 @@ mod tests {
         };
         assert!(TYPES.contains(&type_of(&with_money)));
         assert!(fields_of(with_money).ends_with(&format!(r#""request_id":5,{shown}"#)));
+    }
+
+    #[test]
+    fn a_checkpoint_of_a_fix_session_is_told_in_words_too() {
+        let read = fix_store::Checkpoint::from_bytes;
+        // A session "A" of 1970 that has sent 6 messages and got 4.
+        let numbers = [7_u64, 5, 0, 0, 0, 1, 640, 0, 0, 0, 0, 0];
+        let numbers = numbers.iter().flat_map(|number| number.to_le_bytes());
+        let bytes: Vec<u8> = [1, 0, 1, 0, b'A'].into_iter().chain(numbers).collect();
+        assert!(read(&bytes).is_some());
+        let memo = Memo { door: Door::Fix, key: 1, bytes: bytes.into() };
+        let record = Record::Memo { memo: Box::new(memo), at_ms: 1_000 };
+        let told = json(&fields(&record, &Known::default()));
+        let expected = r#""memo_text":"A: next out 7, next in 5, file 1 up to 640"}"#;
+        assert!(told.ends_with(expected), "{told}");
     }
 
     #[test]

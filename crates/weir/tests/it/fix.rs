@@ -1,5 +1,6 @@
 //! The FIX door of a node: clients log on, are echoed, and go on after a crash where they were.
 
+mod checkpoints;
 mod kills;
 mod operating;
 mod passwords;

@@ -8,6 +8,7 @@ use fix_session::{Durability, SessionState};
 use weir_config::config::Config;
 use weir_config::doors::fix_connections;
 
+use super::checkpoints::Known;
 use super::{DoorOutbox, FixConn, FixDoor, Sessions, Venue};
 
 /// What a configuration says of the sessions, with the files that it names.
@@ -59,7 +60,8 @@ impl FixDoor {
         let Some(sessions) = &mut self.sessions else { return Ok(()) };
         let FixSettings { sessions: config, passwords, dials, anew } = settings;
         let durabilities: Vec<Durability> = config.stores().map(|(_, one)| one).collect();
-        prepare(sessions, &config, &passwords, clock)?;
+        let behind = prepare(sessions, &config, (&passwords, &self.checkpoints.known), clock)?;
+        self.counters.fix.lost.add(behind);
         let numbers =
             sessions.adopt(config, &anew, clock).map_err(|error| vec![format!("fix: {error}")])?;
         for (number, durability) in numbers.iter().zip(durabilities) {
@@ -113,13 +115,13 @@ impl FixDoor {
     }
 }
 
-/// Does everything that can fail.
+/// Does everything that can fail. Returns how many of the new sessions have files that are older than the journal.
 fn prepare(
     sessions: &mut Sessions,
     config: &FixSessions,
-    passwords: &[Option<PasswordFile>],
+    (passwords, checkpoints): (&[Option<PasswordFile>], &Known),
     clock: Clock,
-) -> Result<(), Vec<String>> {
+) -> Result<usize, Vec<String>> {
     let others = |others: Vec<door_fix::OtherSession>| {
         others.iter().map(|other| format!("fix.session, fix.venue: {other}")).collect::<Vec<_>>()
     };
@@ -134,9 +136,13 @@ fn prepare(
         .new_stores(config)
         .map(|(name, durability)| (name.to_owned(), durability))
         .collect();
+    let mut behind = 0;
     for (name, durability) in new {
-        let added = sessions.stores().add(&name, durability, clock.unix_us.div_euclid(1_000));
-        added.map_err(|error| vec![format!("fix: {error}; nothing was changed")])?;
+        let unix_ms = clock.unix_us.div_euclid(1_000);
+        let added = super::add(sessions.stores(), (&name, durability), unix_ms, checkpoints);
+        let (_, is_behind) =
+            added.map_err(|error| vec![format!("fix: {error}; nothing was changed")])?;
+        behind += usize::from(is_behind);
     }
-    Ok(())
+    Ok(behind)
 }

@@ -89,6 +89,13 @@ pub enum FixAct {
     LogOut,
 }
 
+impl FixAct {
+    /// Reports whether the sequence numbers are others afterwards, whatever was sent.
+    pub(super) fn sets_numbers(self) -> bool {
+        matches!(self, FixAct::Sequence { .. } | FixAct::Reset)
+    }
+}
+
 /// Why nothing was done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FixError {

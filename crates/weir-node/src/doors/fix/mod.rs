@@ -4,6 +4,7 @@
 //! do waits for it.
 
 pub mod adopting;
+pub(crate) mod checkpoints;
 pub mod counts;
 pub mod desk;
 mod latency;
@@ -16,14 +17,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use door_fix::{Clock, Line, Ready, Step as FixStep};
 use door_transport::tls::Secured;
 use door_transport::{CloseReason, ConnId, Dial, DialId, Out, Peer, Step, Then, Waker};
-use fix_session::{MessageStores, Notice};
-use fix_store::{FileStores, NumbersFile, Options};
+use fix_session::{Durability, MessageStores, Notice};
+use fix_store::{FileStores, NumbersFile, OpenError, Options};
+use ledger::MemoJudge;
 use weir_config::config::{Config, ConfigError};
 use weir_config::doors::fix_connections;
 use weir_till::Till;
 
-use super::{Door, DoorOutbox, FailedDial, Heard};
+use super::{Door, DoorOutbox, FailedDial, Heard, OnDoors};
 use crate::counters::WorkerCounters;
+use checkpoints::{Checkpoints, Known};
 use desk::{Ask, Asks, FixDesk};
 use latency::Latency;
 use passwords::Passwords;
@@ -51,6 +54,9 @@ struct Taken {
     sessions: Sessions,
     dials: Vec<Dial>,
     asks: Asks,
+    known: Known,
+    /// Sessions whose files were older than the journal.
+    behind: usize,
 }
 
 impl std::fmt::Debug for FixTerms {
@@ -60,18 +66,23 @@ impl std::fmt::Debug for FixTerms {
 }
 
 impl FixTerms {
-    /// Opens the stores of all sessions of a configuration, in the folder `fix` of the data folder.
+    /// Opens the stores of all sessions of a configuration, in the folder `fix` of the data folder. `known` is what the journal knows of them.
     ///
     /// # Errors
     /// Sessions that cannot be, or a store that cannot be opened.
-    pub(crate) fn new(config: &Config, is_on: bool, now_ms: u64) -> Result<FixTerms, String> {
+    pub(crate) fn new(
+        config: &Config,
+        is_on: bool,
+        now_ms: u64,
+        known: Known,
+    ) -> Result<FixTerms, String> {
         if !is_on {
             return Ok(FixTerms { taken: Mutex::new(None), desk: None });
         }
         let dials = weir_config::fix::dials(config).map_err(|errors| lines(&errors))?;
-        let sessions = open(config, now_ms)?;
+        let (sessions, behind) = open(config, now_ms, &known)?;
         let (desk, asks) = desk::open(fix_connections(config).input_bytes_max);
-        let taken = Mutex::new(Some(Taken { sessions, dials, asks }));
+        let taken = Mutex::new(Some(Taken { sessions, dials, asks, known, behind }));
         Ok(FixTerms { taken, desk: Some(desk) })
     }
 
@@ -89,7 +100,8 @@ fn lines(errors: &[ConfigError]) -> String {
     errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
-fn open(config: &Config, now_ms: u64) -> Result<Sessions, String> {
+/// The sessions, and how many of them had files that are older than the journal.
+fn open(config: &Config, now_ms: u64, known: &Known) -> Result<(Sessions, usize), String> {
     let sessions = weir_config::fix::sessions(config).map_err(|errors| lines(&errors))?;
     let folder: PathBuf = config.node.data_dir.join("fix");
     let options = Options {
@@ -100,18 +112,42 @@ fn open(config: &Config, now_ms: u64) -> Result<Sessions, String> {
     let told = |error: fix_store::OpenError| format!("fix: {error}");
     let mut stores = FileStores::open(&folder, options).map_err(told)?;
     let unix_ms = i64::try_from(now_ms).unwrap_or(i64::MAX);
-    for (name, durability) in sessions.stores() {
-        stores.add(name, durability, unix_ms).map_err(told)?;
-    }
     stores.set_time(unix_ms.saturating_mul(1_000));
+    let mut behind = 0;
+    for session in sessions.stores() {
+        let (_, is_behind) = add(&mut stores, session, unix_ms, known).map_err(told)?;
+        behind += usize::from(is_behind);
+    }
     let files = weir_config::fix::passwords(config).map_err(|errors| lines(&errors))?;
     let passwords = Passwords::new(files).map_err(|error| error.to_string())?;
     let mut random = [0; 16];
     getrandom::fill(&mut random)
         .map_err(|error| format!("fix: the system gives no randomness: {error}"))?;
     let secret = table::Secret::new(u128::from_le_bytes(random));
-    door_fix::Door::new(sessions, stores, passwords, secret)
-        .map_err(|error| format!("fix.session: {error}"))
+    let door = door_fix::Door::new(sessions, stores, passwords, secret);
+    Ok((door.map_err(|error| format!("fix.session: {error}"))?, behind))
+}
+
+/// Adds a session to the stores, behind what the journal knows of it; its number, and whether its files were older.
+fn add(
+    stores: &mut FileStores<NumbersFile>,
+    (name, durability): (&str, Durability),
+    unix_ms: i64,
+    known: &Known,
+) -> Result<(usize, bool), OpenError> {
+    let Some(known) = known.get(name) else {
+        return Ok((stores.add(name, durability, unix_ms)?, false));
+    };
+    let (at, missing) = stores.add_behind(name, durability, known)?;
+    if let Some(missing) = missing {
+        tracing::error!(
+            session = name,
+            missing,
+            next_out = known.memo.next_out,
+            "FIX: the files of a session are older than the journal: it goes on behind the messages that are missing, and its peer gets a gap fill"
+        );
+    }
+    Ok((at, missing.is_some()))
 }
 
 /// The door of one worker; empty on those that do not have it.
@@ -120,6 +156,9 @@ pub(crate) struct FixDoor {
     sessions: Option<Sessions>,
     /// What operators want.
     asks: Option<Asks>,
+    checkpoints: Checkpoints,
+    /// All is told to the journal that is to be told in this second.
+    are_told: bool,
     venues: Vec<Venue>,
     /// Some venue is to be hung up or dialled otherwise.
     are_venues_changing: bool,
@@ -175,16 +214,26 @@ fn clock(till: &Till) -> Clock {
 
 impl FixDoor {
     /// Makes the door of a worker: the sessions are there for the one that has it.
-    pub(crate) fn new(is_on: bool, terms: &FixTerms, counters: Arc<WorkerCounters>) -> FixDoor {
+    pub(crate) fn new(
+        on: OnDoors,
+        number: u8,
+        terms: &FixTerms,
+        counters: Arc<WorkerCounters>,
+    ) -> FixDoor {
         let taken = || terms.taken.lock().unwrap_or_else(PoisonError::into_inner).take();
         let (mut sessions, mut asks, mut venues) = (None, None, Vec::new());
-        if let Some(taken) = is_on.then(taken).flatten() {
+        let mut known = Known::new();
+        if let Some(taken) = on.has(number.into()).then(taken).flatten() {
+            counters.fix.lost.add(taken.behind);
+            known = taken.known;
             let numbered = taken.sessions.venues().zip(taken.dials);
             venues.extend(numbered.map(|(session, dial)| Venue::new(session, dial)));
             (sessions, asks) = (Some(taken.sessions), Some(taken.asks));
         }
         FixDoor {
             counters,
+            checkpoints: Checkpoints::new(number, known),
+            are_told: true,
             venues,
             are_venues_changing: false,
             logged_on: Vec::new(),
@@ -280,6 +329,8 @@ impl FixDoor {
             let Some(ask) = self.asks.as_ref().and_then(Asks::next) else { return };
             let Some(sessions) = &mut self.sessions else { return };
             sessions.stores().set_time(clock.unix_us);
+            // Numbers that are set count at once.
+            self.are_told &= matches!(ask, Ask::Views(_));
             match ask {
                 // Who asked may have gone.
                 Ask::Views(reply) => {
@@ -287,7 +338,13 @@ impl FixDoor {
                     drop(reply.send(views));
                 }
                 Ask::Act(name, act, reply) => {
-                    drop(reply.send(desk::act(sessions, &name, &act, clock)));
+                    let done = desk::act(sessions, &name, &act, clock);
+                    match (sessions.number(&name), &done) {
+                        (Some(at), Ok(())) if act.sets_numbers() => {
+                            self.checkpoints.wait(at, reply)
+                        }
+                        _ => drop(reply.send(done)),
+                    }
                 }
                 Ask::Adopt(settings, reply) => drop(reply.send(self.adopt(*settings, clock))),
             }
@@ -295,6 +352,14 @@ impl FixDoor {
         }
         if let Some(asks) = &self.asks {
             asks.wake();
+        }
+    }
+
+    /// Tells the journal how far the sessions are, where it is time.
+    fn tell_checkpoints(&mut self, till: &mut Till) {
+        if let Some(sessions) = self.sessions.as_mut().filter(|_| !self.are_told) {
+            self.are_told = true;
+            self.checkpoints.tell(till, sessions);
         }
     }
 
@@ -388,6 +453,7 @@ fn then(step: Option<FixStep>) -> Then {
 
 impl Door for FixDoor {
     const NAME: &'static str = "fix";
+    const JUDGE: Option<(ledger::Door, MemoJudge)> = Some((checkpoints::OF, checkpoints::judge));
     type Conn = FixConn;
 
     fn opened(&mut self, _: &mut Till, id: ConnId, peer: Peer) -> FixConn {
@@ -410,7 +476,10 @@ impl Door for FixDoor {
         let (sessions, clock) = (self.sessions.as_mut()?, clock(till));
         sessions.stores().set_time(clock.unix_us);
         let mut bytes = Vec::new();
-        let line = sessions.dialled(id.to_bits(), venue.session, clock, &mut bytes)?;
+        let line = sessions.dialled(id.to_bits(), venue.session, clock, &mut bytes);
+        // What other steps had for their connections is flushed with it.
+        self.take_rest();
+        let line = line?;
         self.open.push((id, address_of(peer)));
         self.ready.push(Ready { line: id.to_bits(), bytes, close: false });
         Some(FixConn { peer: door_fix::Peer::default(), line: Some(line) })
@@ -499,7 +568,16 @@ impl Door for FixDoor {
         outbox: &mut DoorOutbox<'_, '_, S, FixConn>,
     ) {
         match heard {
-            Heard::Tick => self.dial(outbox),
+            Heard::Tick => {
+                self.are_told = false;
+                self.dial(outbox);
+            }
+            Heard::Recorded(reply, answer) => {
+                let sessions = self.sessions.as_ref();
+                let name = sessions.and_then(|sessions| sessions.name(reply.index as usize));
+                // Who set numbers meanwhile waits for a checkpoint behind that.
+                self.are_told &= !self.checkpoints.recorded(reply, &answer, name.unwrap_or(""));
+            }
             Heard::Stopping => self.log_out(till, outbox),
             Heard::DialFailed(dial, failed) => self.tell_failed(dial, failed),
             _ => {}
@@ -511,6 +589,7 @@ impl Door for FixDoor {
         self.flush(till);
         self.judged(outbox);
         self.answer(till);
+        self.tell_checkpoints(till);
         self.redial(outbox);
         self.confirm(outbox);
         for ready in self.ready.drain(..) {
