@@ -205,7 +205,7 @@ impl WindowLimit {
         let parts = short * i128::from(self.period.refill_ms()) - i128::from(used.rest);
         let rate = i128::from(self.limit.get()).max(1);
         let wait_ms = (parts + rate - 1).div_euclid(rate);
-        u64::try_from(i128::from(now_ms) + wait_ms).unwrap_or(0)
+        u64::try_from((i128::from(now_ms) + wait_ms).max(0)).unwrap_or(u64::MAX)
     }
 }
 

@@ -543,7 +543,7 @@ impl Bank {
     /// for lies in purses.
     fn no(&self, slot: u32, amount: Amount, held: Amount) -> No {
         let (mut life, mut longest) = (None, None::<Lacking>);
-        let mut below = No::UNBOUNDED;
+        let (mut below, mut has_shorter) = (No::UNBOUNDED, false);
         for budget in self.chain(slot).map(|level| self.budget(level)) {
             let parked = minus(budget.in_purses(), held);
             let left = plus(budget.left_of_life(), parked);
@@ -565,12 +565,19 @@ impl Bank {
                 let one = Lacking { window: *window, left, from_ms };
                 let is_longer = longest.is_none_or(|it| one.lasts(amount) > it.lasts(amount));
                 let shorter = if is_longer { longest.replace(one) } else { Some(one) };
+                has_shorter |= shorter.is_some();
                 below = shorter.map_or(below, |it| below.min(it.stays_shorter_below(amount)));
             }
         }
         match (life, longest) {
             (Some(left), _) => No { from: beyond(left), ..No::to_all(Verdict::Exhausted) },
-            (None, Some(longest)) => longest.no(amount, below),
+            (None, Some(longest)) => {
+                let no = longest.no(amount, below);
+                // For a smaller ask another one may last longer.
+                let is_shorter_for_less = has_shorter && longest.waits_by_amount(amount);
+                let from = if is_shorter_for_less { amount } else { no.from };
+                No { from, ..no }
+            }
             (None, None) => No::LATER,
         }
     }
@@ -604,6 +611,11 @@ impl Lacking {
     fn lasts(self, amount: Amount) -> (u64, bool) {
         let until_ms = self.no(amount, No::UNBOUNDED).retry_at_ms(amount);
         (until_ms.unwrap_or(u64::MAX), self.window.is_day())
+    }
+
+    /// How long it refuses such an ask depends on how much that is.
+    fn waits_by_amount(self, amount: Amount) -> bool {
+        self.window.is_bucket() && amount <= self.window.limit
     }
 
     /// Another window refuses such an ask for longer: from how much on that may be otherwise.

@@ -34,6 +34,9 @@ const ORIGIN: Origin = Origin { door: Origins::Spend, request_id: 0 };
 /// When an ask that can never be granted may be sent again, ms: a client that does what it is told troubles nobody.
 const NEVER_MS: u64 = 86_400_000;
 
+/// How often a call doubts what the bank said because money came back since: where others give back without end, it is told no all the same.
+const DOUBTS_A_CALL_MAX: u8 = 3;
+
 /// What stands behind the protocol.
 pub(crate) struct Desk {
     /// The door's place among the worker's doors.
@@ -491,7 +494,9 @@ impl Desk {
     fn asks_bank(&mut self, till: &mut Till, job: &mut Job, slot: u32, amount: Amount) -> bool {
         let now_ms = till.clock.steady_ms();
         self.returns.look(now_ms);
-        if self.returns.came_after(job.asked, slot, now_ms) {
+        let is_doubted = job.doubts < DOUBTS_A_CALL_MAX;
+        if is_doubted && self.returns.came_after(job.asked, slot, now_ms) {
+            job.doubts += 1;
             till.doubt(slot);
         }
         let asks = till.call(slot, [amount]);
@@ -525,6 +530,11 @@ impl Desk {
         resolution: Resolution,
     ) -> Option<Outcome> {
         let verdict = resolution.verdict;
+        // What it came to is known; where its grant was forgotten meanwhile, it is told and not kept.
+        if job.next == Next::Keep {
+            job.claimed &= verdict != Verdict::Granted;
+            return job.kept.take();
+        }
         let is_yes = door_spend::status_of(verdict) == 200;
         // What was booked or kept under a key has ended its claim.
         job.claimed &= resolution.is_repeat() || !is_yes;
@@ -540,7 +550,7 @@ impl Desk {
         let Some(keyed) = job.call.keyed.filter(|_| job.claimed) else { return Some(outcome) };
         // Its token was used before, so nothing was recorded: whoever repeats it gets the same nevertheless.
         till.keep(reply, hold, ORIGIN, keyed.key, &outcome.to_keep());
-        job.kept = Some(outcome);
+        (job.kept, job.next) = (Some(outcome), Next::Keep);
         None
     }
 }

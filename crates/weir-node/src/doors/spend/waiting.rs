@@ -26,6 +26,8 @@ pub(crate) enum Next {
     Turn,
     /// It is with the bank, whose answer is the call's.
     Seal,
+    /// It has its answer, and that is being kept for repeats.
+    Keep,
 }
 
 /// A call that waits, or did.
@@ -39,6 +41,8 @@ pub(crate) struct Job {
     pub(crate) hold: Option<Hold>,
     /// What its last question to the bank came behind: [`super::returns::Returns`].
     pub(crate) asked: Option<u64>,
+    /// How often it doubted the bank's word.
+    pub(crate) doubts: u8,
     /// How long it waits for money, and how often the bank is asked for it. `None`: it did not need any yet.
     pub(crate) wait: Option<FillWait>,
     /// It has the claim on its key: that must be kept or given up.
@@ -54,9 +58,9 @@ pub(crate) struct Job {
 impl Job {
     pub(crate) fn new(call: Call) -> Job {
         let (next, owner, hold) = (Next::Begin, None, None);
-        let (asked, wait) = (None, None);
+        let (asked, doubts, wait) = (None, 0, None);
         let (claimed, kept, spent, again) = (false, None, Amount::ZERO, false);
-        Job { call, next, owner, hold, asked, wait, claimed, kept, spent, again }
+        Job { call, next, owner, hold, asked, doubts, wait, claimed, kept, spent, again }
     }
 
     /// It can be judged but for those before it, which is none of its time for money. At its turn there may be more of that, so it may ask
@@ -84,7 +88,7 @@ impl Entry {
     /// Has it its outcome, or has the bank been told what becomes of its money? What is judged behind it comes behind it at the bank.
     fn is_judged(&self) -> bool {
         match self {
-            Entry::Waits(job) => job.next == Next::Seal,
+            Entry::Waits(job) => matches!(job.next, Next::Seal | Next::Keep),
             Entry::Done(_) => true,
         }
     }
