@@ -208,7 +208,7 @@ impl Book {
     }
 
     /// An id is forgotten: from now on nobody can say whose one is that is not known.
-    fn forget_before(&mut self, store: &mut dyn MessageStore) -> Result<(), StoreError> {
+    pub(crate) fn forget_before(&mut self, store: &mut dyn MessageStore) -> Result<(), StoreError> {
         match self.ids.find(BEFORE) {
             Some(slot) => {
                 self.remove_known(slot);

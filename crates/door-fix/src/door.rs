@@ -421,6 +421,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
 
     /// Sends the next part of what is being sent again, up to 64 KiB.
     pub fn resume(&mut self, line: &mut Line, clock: Clock, out: &mut Vec<u8>) -> Step {
+        self.look_for(line);
         let Place::Seated(at) = line.place else { return self.tick(line, clock, out) };
         self.step(at, clock, |seat, index, turn| seat.resume(index, turn));
         let close = self.finish(line, at, clock, out);
@@ -435,6 +436,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         clock: Clock,
         out: &mut Vec<u8>,
     ) -> Step {
+        self.look_for(line);
         let Place::Seated(at) = line.place else {
             return Step { consumed: 0, need: 0, close: true };
         };
@@ -469,9 +471,14 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         }
     }
 
-    /// A connection that had to go for another one is over.
+    /// A connection that had to go for another one is over, and so is one whose session has ended it: the session may have another by now.
     fn look_for(&self, line: &mut Line) {
-        if matches!(line.place, Place::Half { .. }) && !self.half_logons.has(line.id) {
+        let is_over = match line.place {
+            Place::Half { .. } => !self.half_logons.has(line.id),
+            Place::Seated(at) => self.seats[at].line != Some(line.id),
+            Place::Over => true,
+        };
+        if is_over {
             line.place = Place::Over;
         }
     }

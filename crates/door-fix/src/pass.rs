@@ -68,6 +68,19 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         }
     }
 
+    /// Says that the book of a venue is older than what was sent to it: whose an order is that it does not know nobody can say from now on, also
+    /// where it was one client's. Does nothing for a client.
+    ///
+    /// # Errors
+    /// [`StoreError`] if that cannot be kept.
+    pub fn doubt_book(&mut self, session: usize) -> Result<(), StoreError> {
+        if !self.seats[session].is_venue() || !self.stores.has_book(session) {
+            return Ok(());
+        }
+        self.with_book(session, |book, store| book.forget_before(store));
+        self.stores.flush(&[session])
+    }
+
     /// Reads the book of a venue that has one.
     pub(crate) fn load_book(&mut self, at: usize) {
         let lost = self.with_book(at, |book, store| Ok(book.load(store)));

@@ -53,7 +53,8 @@ pub trait MessageStore {
     /// before a logon only the Logon that is taken. A store that keeps nothing of the peer's does nothing.
     fn note_received(&mut self, _bytes: &[u8]) {}
 
-    /// Begins a new life of the session: both numbers are 1 and no message is there to be sent again. Messages that may not have reached the
+    /// Begins a new life of the session at a time, or a millisecond after the one before, where that began then or later: both numbers are 1 and no
+    /// message is there to be sent again. Messages that may not have reached the
     /// peer ([`MessageStore::unsure_from`]) wait from then on for [`MessageStore::next_waiting`].
     ///
     /// # Errors
@@ -229,6 +230,7 @@ impl MessageStore for MemoryStore {
     fn reset(&mut self, unix_ms: i64) -> Result<(), StoreError> {
         self.let_wait(1);
         let (unsure_from, waiting) = (self.unsure_from, std::mem::take(&mut self.waiting));
+        let unix_ms = unix_ms.max(self.created_unix_ms.saturating_add(1));
         *self = MemoryStore { unsure_from, waiting, ..MemoryStore::new(unix_ms) };
         Ok(())
     }

@@ -6,6 +6,10 @@ use std::fmt;
 use crate::memo::{Memo, Place};
 
 const VERSION: u8 = 1;
+/// How many messages a session may have sent behind its checkpoint: their numbers are passed over.
+pub(crate) const UNTOLD_MAX: u64 = 100_000;
+/// The greatest MsgSeqNum of a message, of nine digits.
+const SEQ_MAX: u64 = 999_999_999;
 /// The version, and whether the numbers were set.
 const HEAD_BYTES: usize = 2;
 
@@ -68,11 +72,18 @@ pub(crate) fn caught_up(files: Option<Memo>, then: Memo) -> Option<(Memo, u64)> 
         Some(files) => files,
         None => Memo { next_out: 1, end: Place::default(), ..then },
     };
-    let sent = if files.created_unix_ms == then.created_unix_ms { files.next_out } else { 1 };
+    let is_same_life = files.created_unix_ms == then.created_unix_ms;
+    if is_same_life && files.next_out >= then.next_out {
+        return Some((Memo { next_in: then.next_in, ..files }, 0));
+    }
+    let sent = if is_same_life { files.next_out } else { 1 };
+    let next_in = if is_same_life { then.next_in.max(files.next_in) } else { then.next_in };
     let end = files.end.min(then.end);
     let [life, waiting_from, waiting_to] =
         [then.life, then.waiting_from, then.waiting_to].map(|place| place.min(end));
-    let memo = Memo { end, life, waiting_from, waiting_to, ..then };
+    // What was sent behind the checkpoint had numbers, too.
+    let next_out = then.next_out.saturating_add(UNTOLD_MAX).min(SEQ_MAX.max(then.next_out));
+    let memo = Memo { next_out, next_in, end, life, waiting_from, waiting_to, ..then };
     Some((memo, then.next_out.saturating_sub(sent)))
 }
 

@@ -479,7 +479,9 @@ impl MessageStore for FileStore {
 
     fn reset(&mut self, unix_ms: i64) -> Result<(), StoreError> {
         self.let_wait(1);
-        self.memo = Memo { next_out: 1, next_in: 1, created_unix_ms: unix_ms, ..self.memo };
+        // Lives are told apart by when they began, also while the clock stands still.
+        let created_unix_ms = unix_ms.max(self.memo.created_unix_ms.saturating_add(1));
+        self.memo = Memo { next_out: 1, next_in: 1, created_unix_ms, ..self.memo };
         self.staged.life = Some(self.staged.records.len());
         self.staged.sent.clear();
         self.staged.changed = true;

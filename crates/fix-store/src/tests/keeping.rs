@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 
 use super::*;
+use crate::checkpoint::UNTOLD_MAX;
 use crate::{
     Checkpoint, Direction, Place, last_times, read_history, read_history_from, read_memos,
     session_names,
@@ -203,7 +204,7 @@ fn files_that_are_older_than_a_checkpoint_go_on_behind_it() {
     assert_eq!(add(&mut stores, &later_life), (0, None), "it is of these files");
     drop(stores);
     for (known, missing, next, has) in
-        [(&same_life, 5, 9, &[1, 2, 3][..]), (&later_life, 2, 3, &[])]
+        [(&same_life, 5, 9 + UNTOLD_MAX, &[1, 2, 3][..]), (&later_life, 2, 3 + UNTOLD_MAX, &[])]
     {
         std::fs::write(root.path().join("numbers"), &old).unwrap();
         let mut stores = empty();
@@ -223,9 +224,20 @@ fn files_that_are_older_than_a_checkpoint_go_on_behind_it() {
         let has = [has, &[next]].concat();
         assert_eq!((numbers(&mut stores).0, kept(&mut stores)), (next + 1, has));
     }
+    // Only what came is missing: what was sent stays as it is.
+    let mut stores = empty();
+    assert_eq!(add(&mut stores, &same_life), (0, None));
+    let mut more_came = known(stores.kept(0).unwrap());
+    more_came.memo.next_in += 5;
+    let before = kept(&mut stores);
+    drop(stores);
+    let mut stores = empty();
+    let at = stores.add_behind("A", Durability::Sealed, &more_came).unwrap();
+    assert_eq!((at, kept(&mut stores)), ((0, Some(0)), before));
+    assert_eq!(stores.store(0).next_in(), more_came.memo.next_in);
     // Nothing is there of it any more.
     let root = folder();
     let mut stores = FileStores::open(root.path(), Options::default()).unwrap();
     assert_eq!(add(&mut stores, &same_life), (0, Some(8)));
-    assert_eq!((numbers(&mut stores), kept(&mut stores)), ((9, 18), vec![]));
+    assert_eq!((numbers(&mut stores), kept(&mut stores)), ((9 + UNTOLD_MAX, 18), vec![]));
 }

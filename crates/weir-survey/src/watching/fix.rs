@@ -99,7 +99,9 @@ pub(super) fn act(
     };
     let deed = SessionDeed { who: change.who.into(), why: change.why.into(), action, session };
     let act = || desk.act(&change.session, asked);
-    let may_be_done = |error: &desk::FixError| *error == desk::FixError::Silent;
+    let may_be_done = |error: &desk::FixError| {
+        matches!(error, desk::FixError::Silent | desk::FixError::NotInJournal)
+    };
     edits.act_on_session(deed, act, may_be_done)?.map_err(told)?;
     find()
 }
@@ -142,7 +144,7 @@ fn told(error: desk::FixError) -> FixError {
         desk::FixError::Number { field, found, expected } => {
             FixError::Unfit(field, found, expected)
         }
-        desk::FixError::NotTaken => FixError::NotReady(text),
+        desk::FixError::NotTaken | desk::FixError::NotInJournal => FixError::NotReady(text),
         desk::FixError::Store(_) => FixError::NotReady(format!("nothing was done: {text}")),
         desk::FixError::Silent => FixError::NotReady(format!(
             "{text}: what was asked for may still be done; GET /v1/fix/sessions shows it"

@@ -61,9 +61,12 @@ impl FixDoor {
         let FixSettings { sessions: config, passwords, dials, anew } = settings;
         let durabilities: Vec<Durability> = config.stores().map(|(_, one)| one).collect();
         let behind = prepare(sessions, &config, (&passwords, &self.checkpoints.known), clock)?;
-        self.counters.fix.lost.add(behind);
+        self.counters.fix.lost.add(behind.len());
         let numbers =
             sessions.adopt(config, &anew, clock).map_err(|error| vec![format!("fix: {error}")])?;
+        for at in behind {
+            sessions.doubt_book(at).map_err(|error| vec![format!("fix: {error}")])?;
+        }
         for (number, durability) in numbers.iter().zip(durabilities) {
             sessions.stores().set_durability(*number, durability);
         }
@@ -115,13 +118,13 @@ impl FixDoor {
     }
 }
 
-/// Does everything that can fail. Returns how many of the new sessions have files that are older than the journal.
+/// Does everything that can fail. Returns which of the new sessions have files that are older than the journal.
 fn prepare(
     sessions: &mut Sessions,
     config: &FixSessions,
     (passwords, checkpoints): (&[Option<PasswordFile>], &Known),
     clock: Clock,
-) -> Result<usize, Vec<String>> {
+) -> Result<Vec<usize>, Vec<String>> {
     let others = |others: Vec<door_fix::OtherSession>| {
         others.iter().map(|other| format!("fix.session, fix.venue: {other}")).collect::<Vec<_>>()
     };
@@ -136,13 +139,13 @@ fn prepare(
         .new_stores(config)
         .map(|(name, durability)| (name.to_owned(), durability))
         .collect();
-    let mut behind = 0;
+    let mut behind = Vec::new();
     for (name, durability) in new {
         let unix_ms = clock.unix_us.div_euclid(1_000);
         let added = super::add(sessions.stores(), (&name, durability), unix_ms, checkpoints);
-        let (_, is_behind) =
+        let (at, is_behind) =
             added.map_err(|error| vec![format!("fix: {error}; nothing was changed")])?;
-        behind += usize::from(is_behind);
+        behind.extend(is_behind.then_some(at));
     }
     Ok(behind)
 }

@@ -92,9 +92,22 @@ impl Checkpoints {
             let was_under_way = before.get(setter.session) == Some(&true);
             setter.is_told |= is_under_way && !was_under_way;
         }
-        let told = &self.told;
-        // Where nothing is on its way there is nothing to tell, or no way to.
-        answer(&mut self.waiting, |setter| told[setter.session].under_way.is_none());
+        let (told, stores) = (&self.told, sessions.stores());
+        answer(&mut self.waiting, |setter| {
+            let told = &told[setter.session];
+            let is_known = told.recorded == stores.kept(setter.session);
+            let nothing_is_under_way = told.under_way.is_none();
+            nothing_is_under_way.then_some(if is_known {
+                Ok(())
+            } else {
+                Err(FixError::NotInJournal)
+            })
+        });
+    }
+
+    /// Reports whether the bank has still to answer.
+    pub(super) fn are_under_way(&self) -> bool {
+        self.told.iter().any(|told| told.under_way.is_some())
     }
 
     /// Tells the bank of the sessions that have changed since they were told of. What cannot be told now is told the next time.
@@ -142,19 +155,22 @@ impl Checkpoints {
                 told.recorded = Some(memo);
             }
         }
-        answer(&mut self.waiting, |setter| setter.session == session && setter.is_told);
+        let is_known = told.recorded == Some(memo);
+        let result = if is_known { Ok(()) } else { Err(FixError::NotInJournal) };
+        answer(&mut self.waiting, |setter| {
+            (setter.session == session && setter.is_told).then(|| result.clone())
+        });
         self.waiting.iter().any(|setter| setter.session == session)
     }
 }
 
 /// Answers those who need not wait any longer.
-fn answer(waiting: &mut Vec<Setter>, is_over: impl Fn(&Setter) -> bool) {
+fn answer(waiting: &mut Vec<Setter>, result: impl Fn(&Setter) -> Option<Result<(), FixError>>) {
     waiting.retain(|setter| {
-        let is_over = is_over(setter);
-        if is_over {
-            // Who asked may have gone.
-            drop(setter.reply.send(Ok(())));
-        }
-        !is_over
+        let result = result(setter);
+        let waits = result.is_none();
+        // Who asked may have gone.
+        result.into_iter().for_each(|result| drop(setter.reply.send(result)));
+        waits
     });
 }

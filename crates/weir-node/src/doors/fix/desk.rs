@@ -126,6 +126,11 @@ pub enum FixError {
     /// The disk does not take it.
     #[error("{0}; is the disk full, read-only or failing?")]
     Store(String),
+    /// The numbers are set, and the journal does not know it.
+    #[error(
+        "both numbers are set, on the disk; the journal cannot seal at the moment, and a restart before it can may set them back"
+    )]
+    NotInJournal,
     /// The worker has not taken it in time, and will not.
     #[error("the worker of the FIX door is busy, or waits for the disk: nothing was done")]
     NotTaken,

@@ -113,10 +113,10 @@ fn open(config: &Config, now_ms: u64, known: &Known) -> Result<(Sessions, usize)
     let mut stores = FileStores::open(&folder, options).map_err(told)?;
     let unix_ms = i64::try_from(now_ms).unwrap_or(i64::MAX);
     stores.set_time(unix_ms.saturating_mul(1_000));
-    let mut behind = 0;
+    let mut behind = Vec::new();
     for session in sessions.stores() {
-        let (_, is_behind) = add(&mut stores, session, unix_ms, known).map_err(told)?;
-        behind += usize::from(is_behind);
+        let (at, is_behind) = add(&mut stores, session, unix_ms, known).map_err(told)?;
+        behind.extend(is_behind.then_some(at));
     }
     let files = weir_config::fix::passwords(config).map_err(|errors| lines(&errors))?;
     let passwords = Passwords::new(files).map_err(|error| error.to_string())?;
@@ -124,8 +124,12 @@ fn open(config: &Config, now_ms: u64, known: &Known) -> Result<(Sessions, usize)
     getrandom::fill(&mut random)
         .map_err(|error| format!("fix: the system gives no randomness: {error}"))?;
     let secret = table::Secret::new(u128::from_le_bytes(random));
-    let door = door_fix::Door::new(sessions, stores, passwords, secret);
-    Ok((door.map_err(|error| format!("fix.session: {error}"))?, behind))
+    let mut door = door_fix::Door::new(sessions, stores, passwords, secret)
+        .map_err(|error| format!("fix.session: {error}"))?;
+    for at in &behind {
+        door.doubt_book(*at).map_err(|error| format!("fix: {error}"))?;
+    }
+    Ok((door, behind.len()))
 }
 
 /// Adds a session to the stores, behind what the journal knows of it; its number, and whether its files were older.
@@ -159,6 +163,8 @@ pub(crate) struct FixDoor {
     checkpoints: Checkpoints,
     /// All is told to the journal that is to be told in this second.
     are_told: bool,
+    /// The node stops: when all connections have ended, the journal is told a last time.
+    last: Last,
     venues: Vec<Venue>,
     /// Some venue is to be hung up or dialled otherwise.
     are_venues_changing: bool,
@@ -200,6 +206,14 @@ impl Venue {
     }
 }
 
+/// Whether the journal was told how far the sessions came when the node stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Last {
+    NotYet,
+    Due,
+    Told,
+}
+
 /// What is kept per connection.
 pub(crate) struct FixConn {
     peer: door_fix::Peer,
@@ -234,6 +248,7 @@ impl FixDoor {
             counters,
             checkpoints: Checkpoints::new(number, known),
             are_told: true,
+            last: Last::NotYet,
             venues,
             are_venues_changing: false,
             logged_on: Vec::new(),
@@ -357,6 +372,9 @@ impl FixDoor {
 
     /// Tells the journal how far the sessions are, where it is time.
     fn tell_checkpoints(&mut self, till: &mut Till) {
+        if self.last == Last::Due && self.open.is_empty() {
+            (self.last, self.are_told) = (Last::Told, false);
+        }
         if let Some(sessions) = self.sessions.as_mut().filter(|_| !self.are_told) {
             self.are_told = true;
             self.checkpoints.tell(till, sessions);
@@ -578,7 +596,10 @@ impl Door for FixDoor {
                 // Who set numbers meanwhile waits for a checkpoint behind that.
                 self.are_told &= !self.checkpoints.recorded(reply, &answer, name.unwrap_or(""));
             }
-            Heard::Stopping => self.log_out(till, outbox),
+            Heard::Stopping => {
+                self.last = Last::Due;
+                self.log_out(till, outbox);
+            }
             Heard::DialFailed(dial, failed) => self.tell_failed(dial, failed),
             _ => {}
         }
@@ -606,8 +627,9 @@ impl Door for FixDoor {
         }
     }
 
-    /// Each session has the peer's Logout, or has waited for it as long as the protocol says.
+    /// Each session has the peer's Logout, or has waited for it as long as the protocol says, and the journal knows how far they came.
     fn is_drained(&self) -> bool {
-        self.open.is_empty()
+        let is_told = self.last == Last::Told && !self.checkpoints.are_under_way();
+        self.open.is_empty() && (is_told || self.sessions.is_none())
     }
 }
