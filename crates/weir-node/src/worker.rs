@@ -93,6 +93,11 @@ pub(crate) struct Lines {
 }
 
 impl<D: DoorSet> Worker<D> {
+    #[cfg(test)]
+    pub(crate) fn counters(&self) -> &WorkerCounters {
+        &self.counters
+    }
+
     pub(crate) fn new(till: Till, doors: D, lines: Lines) -> Worker<D> {
         let Lines { up, down, bank, counters } = lines;
         let ticks = DoorTicks::new(&doors);

@@ -117,6 +117,25 @@ fn each_ask_hears_the_limit_that_it_meets_and_its_own_time() {
     assert_eq!(retry_at_ms(&bench, 0, 25), None);
 }
 
+/// How long a bucket refuses depends on the ask: what it says of a large one is nothing about a small one that another window refuses for longer.
+#[test]
+fn a_bucket_that_lasts_longest_says_nothing_of_smaller_asks() {
+    let windows = [fixed(Period::Hour, 50), bucket(Period::Day, 100)];
+    let mut bench = Bench::at(ms(NOON), options(1), &[windowed(windows)]);
+    for hour in [0, 60] {
+        bench.now_ms = ms(NOON) + hour * MINUTE;
+        let hold = bench.wait_for(0, 1, 50).unwrap();
+        assert_eq!(bench.settle(hold, 50), Verdict::Settled);
+    }
+    bench.now_ms += 10 * MINUTE;
+    assert_eq!(bench.wait_for(0, 1, 30).unwrap_err(), Verdict::WindowExhausted);
+    let hour_ends = ms(NOON) + 120 * MINUTE;
+    assert!(retry_at_ms(&bench, 0, 30).unwrap() > hour_ends, "the bucket");
+    assert_eq!(bench.purses[0].used_up(0, Amount::new(6)), None, "nothing is known");
+    assert_eq!(bench.wait_for(0, 1, 6).unwrap_err(), Verdict::WindowExhausted);
+    assert_eq!(retry_at_ms(&bench, 0, 6), Some(hour_ends));
+}
+
 /// What purses have counts as left, so it is none of what an ask waits for.
 #[test]
 fn what_lies_in_purses_comes_back_before_a_bucket_refills() {

@@ -181,6 +181,30 @@ fn an_entry_is_told_no_once_at_its_turn() {
     }
 }
 
+/// Others give money back without end: whoever asks for what is not there is told so all the same, and long before its time is up.
+#[test]
+fn the_banks_word_is_doubted_a_few_times_and_then_taken() {
+    let mut slow = Slow::new();
+    let ask = format!(r#"{{"budget":1,"amount":"{}","wait_ms":1000}}"#, MUCH.0);
+    assert_eq!(slow.post("/v1/reserve", &ask), "", "it waits");
+    let mut questions = 0;
+    loop {
+        let (said, drained) = slow.turn();
+        let (asked, echo) = wants(&said);
+        questions += asked.len();
+        assert!(questions < 10);
+        match echo {
+            Some(echo) => slow.deny(0, echo),
+            None => {
+                assert!(drained, "it is told");
+                break;
+            }
+        }
+        slow.bench.worker.counters().returned.note();
+    }
+    assert_eq!(questions, 3, "once, and for two doubts");
+}
+
 #[test]
 fn a_stop_waits_for_questions_under_way() {
     let mut slow = Slow::new();

@@ -8,7 +8,7 @@
 //! together have too many bytes.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -277,7 +277,11 @@ impl Auditor {
             let date = date.get(..10).unwrap_or_default().to_owned();
             let name = |number: &u32| self.folder.join(format!("{ASIDE}{date}-{number}.jsonl"));
             let free = (1..u32::MAX).map(|number| name(&number)).find(|path| !path.exists());
-            fs::rename(self.folder.join(NAME), free.unwrap_or_else(|| name(&0)))?;
+            match fs::rename(self.folder.join(NAME), free.unwrap_or_else(|| name(&0))) {
+                // It was set aside, and its successor could not be opened.
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                renamed => renamed?,
+            }
             self.file = private::options().open(self.folder.join(NAME))?;
             self.end = 0;
         }

@@ -486,6 +486,8 @@ impl BidGate<'_> {
     /// Finds who bids and sets the money aside: `room.held`. Returns why nobody does, if nobody does.
     fn auction(&mut self, request: &BidRequest<'_>, left: Duration) -> NoBidReason {
         let BidGate { openrtb, till } = self;
+        // Of the request before.
+        openrtb.room.held.clear();
         let Ok((snapshot, money, probes)) = till.auction() else {
             return NoBidReason::Technical;
         };
@@ -503,7 +505,6 @@ impl BidGate<'_> {
         } = room;
         // Without one in common the auction finds that no campaign may bid.
         *currency = facts.terms.bid_currency(&request.top);
-        held.clear();
         let (campaign_index, now_ms) = (&*snapshot.campaign_index, money.at.now_ms);
         let privacy = facts.terms.privacy(&request.top);
         *viewer = read_viewer(request, privacy, profiles, profile, now_ms, counts);

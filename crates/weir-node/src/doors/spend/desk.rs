@@ -35,7 +35,7 @@ const ORIGIN: Origin = Origin { door: Origins::Spend, request_id: 0 };
 const NEVER_MS: u64 = 86_400_000;
 
 /// How often a call doubts what the bank said because money came back since: where others give back without end, it is told no all the same.
-const DOUBTS_A_CALL_MAX: u8 = 3;
+const DOUBTS_A_CALL_MAX: u8 = 2;
 
 /// What stands behind the protocol.
 pub(crate) struct Desk {
