@@ -1,4 +1,4 @@
-//! Arrays of tables in `weir.toml`, such as `[[fix.session]]`: each kind of entry is defined once, with [`entry!`], as the keys of sections
+//! Arrays of tables in `weir.toml`, such as `[[fix.session]]`: each kind of entry is defined once, with `entry!`, as the keys of sections
 //! are, and has one line in the list of [`Arrays`]. What the entries of a door mean stands in a file of that door.
 
 use serde_json::{Map, Value as Json, json};
