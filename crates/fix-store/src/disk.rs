@@ -6,6 +6,8 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::OpenError;
+#[cfg(test)]
+use crate::tests::loss::{Op, note, number};
 
 type Result<T> = std::result::Result<T, OpenError>;
 
@@ -27,6 +29,8 @@ impl DiskFile {
         options.read(true).write(true).create(true).truncate(true).mode(FILE_MODE);
         let file = fault::check().and_then(|()| options.open(path));
         let file = file.map_err(|error| OpenError::io(path, "create", error))?;
+        #[cfg(test)]
+        note(|| Op::Made { path: path.to_owned(), file: number(&file) });
         Ok(DiskFile { file, path: path.to_owned() })
     }
 
@@ -43,6 +47,15 @@ impl DiskFile {
         Ok(DiskFile { file, path: path.to_owned() })
     }
 
+    /// The same of one that may not be there.
+    pub(crate) fn read_if_there(path: &Path) -> Result<Option<DiskFile>> {
+        match File::open(path) {
+            Ok(file) => Ok(Some(DiskFile { file, path: path.to_owned() })),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(OpenError::io(path, "open", error)),
+        }
+    }
+
     pub(crate) fn len(&self) -> Result<u64> {
         let metadata = self.file.metadata();
         Ok(metadata.map_err(|error| OpenError::io(&self.path, "look at", error))?.len())
@@ -52,11 +65,17 @@ impl DiskFile {
     pub(crate) fn write_at(&self, bytes: &[u8], at: u64) -> Result<()> {
         let written = fault::check().or_else(|error| {
             // What a full disk does: a part arrives.
-            self.file.write_all_at(&bytes[..bytes.len() / 2], at).and(Err(error))
+            self.write_part(&bytes[..bytes.len() / 2], at).and(Err(error))
         });
-        let written = written.and_then(|()| self.file.write_all_at(bytes, at));
+        let written = written.and_then(|()| self.write_part(bytes, at));
         fault::wrote();
         written.map_err(|error| OpenError::io(&self.path, "write", error))
+    }
+
+    fn write_part(&self, bytes: &[u8], at: u64) -> io::Result<()> {
+        #[cfg(test)]
+        note(|| Op::Wrote { file: number(&self.file), at, bytes: bytes.to_vec() });
+        self.file.write_all_at(bytes, at)
     }
 
     /// Fills `buffer` from `at`.
@@ -68,25 +87,46 @@ impl DiskFile {
     /// Waits until the bytes and the length are on disk.
     pub(crate) fn sync(&self) -> Result<()> {
         let synced = fault::check().and_then(|()| fault::real_sync(|| self.file.sync_data()));
+        #[cfg(test)]
+        note(|| match (number(&self.file), &synced) {
+            (file, Ok(())) => Op::Synced { file },
+            (file, Err(_)) => Op::SyncFailed { file },
+        });
         synced.map_err(|error| OpenError::io(&self.path, "sync", error))
     }
 
     pub(crate) fn truncate(&self, len: u64) -> Result<()> {
         let cut = fault::check_cut().and_then(|()| self.file.set_len(len));
+        #[cfg(test)]
+        note(|| Op::Cut { file: number(&self.file), length: self.len().unwrap() });
         cut.map_err(|error| OpenError::io(&self.path, "shorten", error))
+    }
+}
+
+/// Waits until a file is on the disk, by a handle of its own; one that is not there has nothing to lose.
+pub(crate) fn sync_if_there(path: &Path) -> Result<()> {
+    match DiskFile::read_if_there(path)? {
+        Some(file) => file.sync(),
+        None => Ok(()),
     }
 }
 
 /// Puts `from` in the place of `to`, at once or not at all.
 pub(crate) fn rename(from: &Path, to: &Path) -> Result<()> {
     let renamed = fault::check().and_then(|()| fs::rename(from, to));
-    renamed.map_err(|error| OpenError::io(to, "replace", error))
+    renamed.map_err(|error| OpenError::io(to, "replace", error))?;
+    #[cfg(test)]
+    note(|| Op::Renamed { from: from.to_owned(), to: to.to_owned() });
+    Ok(())
 }
 
 /// Waits until the names in a folder are on disk.
 pub(crate) fn sync_folder(folder: &Path) -> Result<()> {
     let synced = fault::check().and_then(|()| fault::real_sync(|| File::open(folder)?.sync_all()));
-    synced.map_err(|error| OpenError::io(folder, "sync", error))
+    synced.map_err(|error| OpenError::io(folder, "sync", error))?;
+    #[cfg(test)]
+    note(|| Op::FolderSynced { folder: folder.to_owned() });
+    Ok(())
 }
 
 /// Removes a file that does not count any more. If that fails it is only in the way.
@@ -94,6 +134,10 @@ pub(crate) fn remove(path: &Path) -> bool {
     let removed = fault::check_cut().and_then(|()| fs::remove_file(path));
     if let Err(error) = &removed {
         tracing::warn!(path = %path.display(), %error, "cannot remove a file that is no longer needed");
+    }
+    #[cfg(test)]
+    if removed.is_ok() {
+        note(|| Op::Removed { path: path.to_owned() });
     }
     removed.is_ok()
 }

@@ -14,7 +14,8 @@
 //! # Files
 //! ```text
 //!   lock                       held by the process that writes
-//!   numbers                    groups of changes, the newest last; rewritten when it has grown by 64 MiB
+//!   numbers                    groups of changes, the newest last
+//!   numbers.next               goes on behind `numbers` when that has grown by 64 MiB, and takes its name; with a head alone it is not in use yet
 //!   s-CLIENT1/00000001.fix     segments of the session CLIENT1: messages of both directions
 //!   s-CLIENT1/00000002.fix
 //!   b-VENUE1/00000001.fix      the book of the session VENUE1, if it has one: records of what stands behind it, as messages that were sent
@@ -37,13 +38,18 @@
 //! - A group of changes is whole or nothing. So the messages of a step, the numbers, and what another session was given in that step are there
 //!   together or not at all: kill -9 at any instant leaves the state after some flush.
 //! - Messages of a group may not be in their segments yet. Whoever opens the folder writes them there first, as often as it takes; who only
-//!   reads takes them from the group. Before `numbers` is written anew all messages are in their segments, those of sealed steps on the disk.
+//!   reads takes them from the group. Before a file of groups goes all its messages are in their segments, those of sealed steps on the disk.
+//! - `numbers.next` is read behind `numbers`, and begins with the newest memo of every session. Its head and its name are on the disk before it is
+//!   used, so that a sealed step waits for its own write alone. It takes the name of `numbers` when the messages of that one and its own first group
+//!   are on the disk: a thread (`fix-numbers`) sees to it, and makes the next one. Until then both count; what fails is tried again, and at 128 MiB
+//!   a file is written at once, in the place of the newest.
+//! - What a failed sync was to bring to the disk is written again, to another file or from the groups: a second sync that goes well says nothing.
 //! - Sums of groups begin with a number that is drawn for each file: nothing in a message can be taken for a group.
 //! - The version before (2) has memos alone in its groups (`GRP1`), and is read as well.
 //! - A message is checked when it is read. A damaged one is not there: the session fills the gap and raises an alarm.
 //! - When the numbers begin again, messages that may not have reached the peer wait: they are a stretch of the segments, and its start moves
 //!   with what is sent of it, in the same group.
-//! - A failed write changes nothing: the staged changes are dropped, and `numbers` is written anew before the next ones.
+//! - A failed write changes nothing: the staged changes are dropped, and the newest file of groups is written anew before the next ones.
 //! - Values of passwords (554, 925, 1400 to 1404) and of RawData (96) in a Logon or a UserRequest are kept as `***`.
 //!
 //! [`Checkpoint`] is what somebody else keeps of a session now and then, so that a folder that is older is found: [`FileStores::add_behind`].
@@ -52,6 +58,7 @@
 mod checkpoint;
 mod disk;
 mod error;
+mod handover;
 mod history;
 mod mask;
 mod memo;

@@ -1,5 +1,7 @@
 //! What is known of a session: its numbers, and how far its messages count.
 
+use std::path::PathBuf;
+
 use crate::OpenError;
 use crate::record::u64_at;
 
@@ -117,16 +119,17 @@ pub trait Numbers {
     fn newest(&self, name: &str) -> Option<Memo>;
 
     /// Reports whether [`Numbers::begin_anew`] is to be called before more is kept.
-    fn is_full(&self) -> bool {
+    fn is_full(&mut self) -> bool {
         false
     }
 
-    /// Forgets records: all that were kept are in the files that they belong to, if that went well.
+    /// Forgets records: all that were kept are with the system in the files that they belong to, if that went well. Those of sealed steps may
+    /// be forgotten once `written` are on the disk, too. Returns whether it sees to that; it need not, where there is room for more.
     ///
     /// # Errors
-    /// [`OpenError`] if it did not, or if it cannot be done, and nothing can be kept until it is.
-    fn begin_anew(&mut self, are_written: Result<(), OpenError>) -> Result<(), OpenError> {
-        are_written
+    /// [`OpenError`] if it cannot be done, and nothing can be kept until it is.
+    fn begin_anew(&mut self, written: Result<Vec<PathBuf>, OpenError>) -> Result<bool, OpenError> {
+        written.map(|_| false)
     }
 
     /// Keeps the changes of one step, all or none. With `sealed` they are on the disk when this returns, otherwise with the system: a crash

@@ -1,4 +1,4 @@
-//! The file `numbers`: what the newest steps changed, the last one at its end.
+//! The file `numbers`, and `numbers.next` that goes on behind it for a while: what the newest steps changed, the last one at the end.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::OpenError;
 use crate::disk::{self, DiskFile};
+use crate::handover::{Gone, Handover, Helper, Phase};
 use crate::memo::{Change, Memo, Numbers, Place};
 use crate::record::{u32_at, u64_at};
 use crate::segment;
@@ -19,16 +20,14 @@ const HEAD_BYTES: usize = 64;
 const GROUP: &[u8; 4] = b"GRP2";
 const GROUP_OF_MEMOS: &[u8; 4] = b"GRP1";
 const GROUP_HEAD_BYTES: usize = 12;
-/// How much shorter the file before gets with a step.
-const GIVEN_BACK_BYTES: u64 = 64 << 10;
 /// What stands between a memo and its records.
 const RECORDS_HEAD_BYTES: usize = 20;
 /// Groups begin at multiples of this, so that those behind a damaged one are found.
 const ALIGN: usize = 64;
 /// Room for a group that is kept from step to step.
 const GROUP_BYTES_KEPT: usize = 64 << 10;
-/// When it has grown by so much, the file is written anew, with one memo of each session. Everybody waits for the disk then, some milliseconds:
-/// at 20,000 orders a second, there and back, every 1.6 s, so that it is well below one order of a hundred.
+/// When it has grown by so much, the next file is used, which begins with one memo of each session. If none is ready at twice as much, one is
+/// written at once, and everybody waits for the disk.
 pub(crate) const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// Changes in a file of their own.
@@ -36,21 +35,47 @@ pub(crate) const FILE_BYTES_MAX: u64 = 64 << 20;
 /// A damaged or unfinished group is left out. Each memo says everything about its session, so the groups behind it count as they are.
 #[derive(Debug)]
 pub struct NumbersFile {
-    path: PathBuf,
+    folder: PathBuf,
     /// `None` after a failed write: nothing is believed of that file, and a new one is written before the next group.
     file: Option<DiskFile>,
-    /// The file before, which has no name any more, and its length. To give its memory back takes the system a millisecond for each MiB, so
-    /// each step gives some.
-    old: Option<(DiskFile, u64)>,
     /// Where the next group goes.
     end: u64,
-    /// When `end` is there, the file is written anew.
+    /// When `end` is there, the helper does what is left to do, also what it failed to do.
+    work_at: u64,
+    /// When `end` is there, the next file is used if it is ready.
+    switch_at: u64,
+    /// When `end` is there, a file is written at once.
     rewrite_at: u64,
+    bytes_max: u64,
     /// What the sums of the groups of this file begin with.
     salt_sum: u32,
     newest: BTreeMap<String, Memo>,
     group: Vec<u8>,
     damaged_bytes: u64,
+    /// A sync of segments failed: they may have lost records that are in the files of numbers.
+    is_segment_in_doubt: bool,
+    /// `None` while the helper has it.
+    handover: Option<Handover>,
+    /// `None` if there is no thread for it.
+    helper: Option<Helper>,
+}
+
+/// A file that has no groups yet.
+#[derive(Debug)]
+pub(crate) struct NextFile {
+    file: DiskFile,
+    salt_sum: u32,
+}
+
+impl NextFile {
+    /// Makes it, all but its name on the disk.
+    pub(crate) fn make(path: &Path) -> Result<NextFile, OpenError> {
+        let file = DiskFile::create(path)?;
+        let (head, salt_sum) = new_head();
+        file.write_at(&head, 0)?;
+        file.sync()?;
+        Ok(NextFile { file, salt_sum })
+    }
 }
 
 /// Records that were kept with their memo, and are perhaps nowhere else.
@@ -59,6 +84,16 @@ pub(crate) struct Late {
     pub(crate) name: String,
     pub(crate) place: Place,
     pub(crate) records: Vec<u8>,
+}
+
+/// The file; the older one where there are two.
+pub(crate) fn path(folder: &Path) -> PathBuf {
+    folder.join("numbers")
+}
+
+/// The newer file. Nobody has used it yet if it has no more than a head.
+pub(crate) fn next_path(folder: &Path) -> PathBuf {
+    folder.join("numbers.next")
 }
 
 /// Reads the newest memos of a folder without touching it; none where there is no file.
@@ -71,20 +106,36 @@ pub(crate) fn late(folder: &Path, name: &str) -> Result<Vec<Late>, OpenError> {
     look_at(folder, |one| one == name).map(|found| found.late)
 }
 
-/// Reads the file of a folder, with the records of some sessions.
+/// Reads the files of a folder, with the records of some sessions. Where the process that writes gives the newer one the name of the older one
+/// meanwhile, it is read twice, and says the same.
 fn look_at(folder: &Path, whose: impl Fn(&str) -> bool) -> Result<Found, OpenError> {
-    let path = folder.join("numbers");
-    if !path.exists() {
-        return Ok(Found::default());
+    let [path, next_path] = [path(folder), next_path(folder)];
+    let next = DiskFile::read_if_there(&next_path)?;
+    let mut found = Found::default();
+    if let Some(file) = DiskFile::read_if_there(&path)? {
+        parse(&read(&file)?, &whose, &mut found).ok_or(OpenError::Foreign { path })?;
     }
-    parse(&read(&path)?, whose).ok_or(OpenError::Foreign { path })
+    let next = next.as_ref().map(read).transpose()?.unwrap_or_default();
+    if next.len() > HEAD_BYTES {
+        found.is_next_used = true;
+        parse(&next, &whose, &mut found).ok_or(OpenError::Foreign { path: next_path })?;
+    }
+    Ok(found)
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, OpenError> {
-    let file = DiskFile::read(path)?;
+fn read(file: &DiskFile) -> Result<Vec<u8>, OpenError> {
     let mut bytes = vec![0; usize::try_from(file.len()?).unwrap_or(usize::MAX)];
     file.read_at(&mut bytes, 0)?;
     Ok(bytes)
+}
+
+/// Writes the records of the older file to their segments, once more.
+pub(crate) fn write_records_again(folder: &Path) -> Result<(), OpenError> {
+    let path = path(folder);
+    let mut found = Found::default();
+    let bytes = read(&DiskFile::read(&path)?)?;
+    parse(&bytes, |_| true, &mut found).ok_or(OpenError::Foreign { path })?;
+    write_late(folder, &found.late)
 }
 
 /// Writes records to the segments that they belong to, as far as these are still there.
@@ -107,32 +158,40 @@ fn write_late(folder: &Path, late: &[Late]) -> Result<(), OpenError> {
 
 impl NumbersFile {
     /// Opens the file of a folder, or makes it, writes the records that it has to their segments, and writes it anew with the newest memo of
-    /// each session.
+    /// each session. Where a crash left two files, there is one again.
     ///
     /// # Errors
     /// [`OpenError::Foreign`] if something else wrote it, [`OpenError::Io`] if the system refuses.
     pub fn open(folder: &Path) -> Result<NumbersFile, OpenError> {
-        let path = folder.join("numbers");
-        let Found { newest, late, damaged_bytes } = look_at(folder, |_| true)?;
+        let Found { newest, late, damaged_bytes, is_next_used } = look_at(folder, |_| true)?;
         if damaged_bytes > 0 {
             tracing::warn!(
-                path = %path.display(), bytes = damaged_bytes,
+                path = %path(folder).display(), bytes = damaged_bytes,
                 "groups of sequence numbers were unfinished or damaged, and were left out"
             );
         }
         write_late(folder, &late)?;
+        let mut handover =
+            Handover::new(folder, if is_next_used { Phase::File } else { Phase::Make });
+        let written = write_anew(folder, &newest, &mut handover, &mut None)?;
+        handover.settle()?;
         let mut numbers = NumbersFile {
-            path,
+            folder: folder.to_owned(),
             file: None,
-            old: None,
             end: 0,
+            work_at: 0,
+            switch_at: 0,
             rewrite_at: 0,
+            bytes_max: bytes_max(),
             salt_sum: 0,
             newest,
             group: Vec::new(),
             damaged_bytes,
+            is_segment_in_doubt: false,
+            handover: Some(handover),
+            helper: helper(),
         };
-        numbers.rewrite()?;
+        numbers.go_on_in(written);
         Ok(numbers)
     }
 
@@ -143,45 +202,95 @@ impl NumbersFile {
         self.damaged_bytes
     }
 
-    /// Writes a new file with one memo of each session, and puts it in the place of the old one.
+    /// Writes a new file with one memo of each session, and puts it in the place of the newest one.
     fn rewrite(&mut self) -> Result<(), OpenError> {
-        let temporary = self.path.with_extension("new");
-        let file = DiskFile::create(&temporary)?;
-        let (mut bytes, salt_sum) = new_head();
-        if !self.newest.is_empty() {
-            let records = &[][..];
-            let memos = self.newest.iter();
-            let changes = memos.map(|(name, memo)| Change {
-                name,
-                memo: *memo,
-                place: Place::default(),
-                records,
-            });
-            append_group(&mut bytes, salt_sum, changes);
+        self.take_back(Helper::wait);
+        if let Some(handover) = &mut self.handover {
+            let written = write_anew(&self.folder, &self.newest, handover, &mut self.file)?;
+            self.go_on_in(written);
         }
-        file.write_at(&bytes, 0)?;
-        file.sync()?;
-        // From here on the old file may have no name any more.
-        self.old = self.file.take().map(|old| (old, self.end));
-        disk::rename(&temporary, &self.path)?;
-        if let Some(folder) = self.path.parent() {
-            disk::sync_folder(folder)?;
-        }
-        self.file = Some(file);
-        self.salt_sum = salt_sum;
-        self.end = bytes.len() as u64;
-        self.rewrite_at = self.end + FILE_BYTES_MAX;
         Ok(())
     }
 
-    /// Gives a part of the file before back.
-    fn give_back(&mut self) {
-        if let Some((old, length)) = self.old.take() {
-            let left = length.saturating_sub(GIVEN_BACK_BYTES);
-            // The rest goes with the last handle, at once.
-            if left > 0 && old.truncate(left).is_ok() {
-                self.old = Some((old, left));
+    /// Waits until all records are on the disk in their segments. After a failure they are written again: what a second sync says is nothing
+    /// about what the first one lost.
+    fn sync_records(&mut self, segments: &[PathBuf]) -> Result<(), OpenError> {
+        if self.is_segment_in_doubt {
+            write_late(&self.folder, &look_at(&self.folder, |_| true)?.late)?;
+        }
+        let synced = segments.iter().try_for_each(|path| disk::sync_if_there(path));
+        self.is_segment_in_doubt = synced.is_err();
+        if let (Err(_), Some(handover)) = (&synced, &mut self.handover) {
+            handover.doubt_segments();
+        }
+        synced
+    }
+
+    /// Goes on in the next file, without waiting for the disk. If that does not take the memos, it is replaced before the next group.
+    fn switch(&mut self, segments: Vec<PathBuf>) {
+        let (Some(handover), Some(file)) = (&mut self.handover, self.file.take()) else { return };
+        let segments = (!self.is_segment_in_doubt).then_some(segments);
+        let Some(NextFile { file, salt_sum }) = handover.begin(segments, file) else {
+            return;
+        };
+        self.is_segment_in_doubt = false;
+        let mut memos = Vec::new();
+        append_memos(&mut memos, salt_sum, &self.newest);
+        match file.write_at(&memos, HEAD_BYTES as u64) {
+            Ok(()) => self.go_on_in((file, salt_sum, (HEAD_BYTES + memos.len()) as u64)),
+            Err(error) => {
+                tracing::warn!(%error, "the next file of sequence numbers is written anew")
             }
+        }
+        self.work_at = self.end;
+        self.work();
+    }
+
+    /// The next group goes to this file.
+    fn go_on_in(&mut self, (file, salt_sum, end): (DiskFile, u32, u64)) {
+        self.file = Some(file);
+        self.salt_sum = salt_sum;
+        self.end = end;
+        self.work_at = end + self.bytes_max / 4 * 3;
+        self.switch_at = end + self.bytes_max;
+        self.rewrite_at = end + 2 * self.bytes_max;
+    }
+
+    /// Where the next group goes.
+    #[cfg(test)]
+    pub(crate) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Has the helper do what is left, if it is time and there is something.
+    pub(crate) fn work(&mut self) {
+        self.take_back(Helper::poll);
+        if self.end < self.work_at || self.file.is_none() {
+            return;
+        }
+        let is_work = |handover: &mut Handover| !handover.is_ready();
+        if let Some(helper) = &mut self.helper
+            && let Some(handover) = self.handover.take_if(is_work)
+        {
+            self.work_at = self.end + self.bytes_max / 4;
+            self.handover = helper.give(handover).err();
+        }
+    }
+
+    /// Takes what the helper has done.
+    fn take_back(&mut self, how: impl Fn(&mut Helper) -> Result<Option<Handover>, Gone>) {
+        let (None, Some(helper)) = (&self.handover, &mut self.helper) else { return };
+        self.handover = how(helper).unwrap_or_else(|Gone| {
+            tracing::error!("the thread for the files of sequence numbers is gone: who writes them waits for the disk now and then");
+            self.helper = None;
+            Some(Handover::unknown(&self.folder))
+        });
+        let Some(handover) = &self.handover else { return };
+        self.is_segment_in_doubt |= handover.are_segments_in_doubt();
+        if handover.is_in_doubt() {
+            self.file = None;
+        } else if handover.is_to_go_on() {
+            self.work_at = self.end;
         }
     }
 
@@ -201,19 +310,32 @@ impl Numbers for NumbersFile {
         self.newest.get(name).copied()
     }
 
-    fn is_full(&self) -> bool {
-        self.file.is_none() || self.end >= self.rewrite_at
+    fn is_full(&mut self) -> bool {
+        self.work();
+        let is_ready = self.handover.as_ref().is_some_and(Handover::is_ready);
+        let full_at = if is_ready { self.switch_at } else { self.rewrite_at };
+        self.file.is_none() || self.end >= full_at
     }
 
-    fn begin_anew(&mut self, are_written: Result<(), OpenError>) -> Result<(), OpenError> {
-        match are_written.and_then(|()| self.rewrite()) {
+    fn begin_anew(&mut self, written: Result<Vec<PathBuf>, OpenError>) -> Result<bool, OpenError> {
+        self.take_back(Helper::wait);
+        let is_ready = self.handover.as_ref().is_some_and(Handover::is_ready);
+        let begun = written.and_then(|segments| match self.file {
+            Some(_) if is_ready => {
+                self.switch(segments);
+                Ok(())
+            }
+            _ => self.sync_records(&segments).and_then(|()| self.rewrite()),
+        });
+        match begun {
             Err(error) if self.file.is_some() => {
                 // There is still room for groups.
                 tracing::warn!(%error, "the file of sequence numbers was not made shorter");
-                self.rewrite_at = self.end + FILE_BYTES_MAX / 4;
-                Ok(())
+                self.switch_at = self.end + self.bytes_max / 4;
+                self.rewrite_at = self.switch_at;
+                Ok(false)
             }
-            done => done,
+            done => done.map(|()| true),
         }
     }
 
@@ -228,7 +350,6 @@ impl Numbers for NumbersFile {
             return Err(error);
         }
         self.end += self.group.len() as u64;
-        self.give_back();
         self.group.shrink_to(GROUP_BYTES_KEPT);
         for Change { name, memo, .. } in changes {
             match self.newest.get_mut(*name) {
@@ -237,6 +358,86 @@ impl Numbers for NumbersFile {
             }
         }
         Ok(())
+    }
+}
+
+/// Failed work is no error: who writes does it all then, and waits for the disk.
+fn helper() -> Option<Helper> {
+    let helper = Helper::start();
+    if let Err(error) = &helper {
+        tracing::warn!(%error, "no thread for the files of sequence numbers: who writes them waits for the disk now and then");
+    }
+    helper.ok()
+}
+
+/// Writes a file with one memo of each session, and puts it in the place of the newest one, which is `before` if it is open. Returns it with
+/// what its sums begin with and where it ends.
+fn write_anew(
+    folder: &Path,
+    newest: &BTreeMap<String, Memo>,
+    handover: &mut Handover,
+    before: &mut Option<DiskFile>,
+) -> Result<(DiskFile, u32, u64), OpenError> {
+    let path = handover.newest()?;
+    let temporary = folder.join("numbers.new");
+    let file = DiskFile::create(&temporary)?;
+    let (mut bytes, salt_sum) = new_head();
+    append_memos(&mut bytes, salt_sum, newest);
+    file.write_at(&bytes, 0)?;
+    file.sync()?;
+    // From here on the old file may have no name any more.
+    handover.put_away(before.take());
+    disk::rename(&temporary, &path)?;
+    disk::sync_folder(folder)?;
+    handover.is_replaced();
+    Ok((file, salt_sum, bytes.len() as u64))
+}
+
+/// Appends a group of what is known of all sessions.
+fn append_memos(out: &mut Vec<u8>, salt_sum: u32, newest: &BTreeMap<String, Memo>) {
+    if newest.is_empty() {
+        return;
+    }
+    let (place, records) = (Place::default(), &[][..]);
+    let changes = newest.iter().map(|(name, memo)| Change { name, memo: *memo, place, records });
+    append_group(out, salt_sum, changes);
+}
+
+impl Drop for NumbersFile {
+    /// Leaves one file, if the disk lets it.
+    fn drop(&mut self) {
+        self.take_back(Helper::wait);
+        let Some(handover) = self.handover.as_mut().filter(|_| self.file.is_some()) else { return };
+        if let Err(error) = handover.settle() {
+            tracing::warn!(%error, "two files of sequence numbers are left, and are read at the next start");
+        }
+        handover.clear();
+    }
+}
+
+/// By how much a file grows.
+fn bytes_max() -> u64 {
+    #[cfg(test)]
+    return growth::get();
+    #[cfg(not(test))]
+    FILE_BYTES_MAX
+}
+
+/// The growth of files that this thread opens, for the tests of this crate.
+#[cfg(test)]
+pub(crate) mod growth {
+    use std::cell::Cell;
+
+    thread_local! {
+        static GROWTH: Cell<u64> = const { Cell::new(super::FILE_BYTES_MAX) };
+    }
+
+    pub(crate) fn set(bytes: u64) {
+        GROWTH.set(bytes);
+    }
+
+    pub(super) fn get() -> u64 {
+        GROWTH.get()
     }
 }
 
@@ -274,17 +475,18 @@ fn append_group<'c>(out: &mut Vec<u8>, salt_sum: u32, changes: impl Iterator<Ite
     out.resize(out.len().next_multiple_of(ALIGN), 0);
 }
 
-/// What a file has.
+/// What the files have.
 #[derive(Debug, Default, PartialEq)]
 struct Found {
     newest: BTreeMap<String, Memo>,
     late: Vec<Late>,
     damaged_bytes: u64,
+    /// The newer file has groups.
+    is_next_used: bool,
 }
 
-/// Reads a file; `None` if it is none of ours.
-fn parse(bytes: &[u8], whose: impl Fn(&str) -> bool) -> Option<Found> {
-    let mut found = Found::default();
+/// Reads a file behind those that were read before; `None` if it is none of ours.
+fn parse(bytes: &[u8], whose: impl Fn(&str) -> bool, found: &mut Found) -> Option<()> {
     if !bytes.starts_with(MAGIC) || bytes.len() < HEAD_BYTES {
         return None;
     }
@@ -314,7 +516,7 @@ fn parse(bytes: &[u8], whose: impl Fn(&str) -> bool) -> Option<Found> {
             }
         }
     }
-    Some(found)
+    Some(())
 }
 
 /// Takes what stands behind a memo from the front of `bytes`; `None` if it has no records, or nobody wants them.
@@ -364,6 +566,36 @@ mod tests {
         assert_eq!(look(folder.path()).unwrap(), numbers.newest);
     }
 
+    /// A folder that version 3 of the file left when its process was killed; the segment has no message yet.
+    #[test]
+    fn a_folder_of_one_file_is_read() {
+        const NUMBERS: &str = "\
+            574549524649584e0300000000000000a775000b46d8bddfbd0c7b0a000000000000000000000000000000000000000000000000000000000000000000000000\
+            475250320d13cfdfe100000001004102000000000000000200000000000000d051e707a2010000000000000000000000000000000000000100000000000000aa\
+            00000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000006a00000001000000000000004000000000\
+            0000005120b96cf36755c215000000010000000100000000000000809497dfee600600383d4649582e342e340133353d380131313d413101b092370f5b460532\
+            15000000020000000000000000000000809497dfee600600383d4649582e342e340133353d440131313d41310100000000000000000000000000000000000000";
+        const SEGMENT: &str = "\
+            574549524649584d01000000000000000100000000000000809497dfee6006006fc7332100000000000000000000000000000000000000000000000000000000";
+        let bytes = |hex: &str| -> Vec<u8> {
+            let digits = hex.as_bytes().chunks(2).map(|two| std::str::from_utf8(two).unwrap());
+            digits.map(|two| u8::from_str_radix(two, 16).unwrap()).collect()
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let session = folder.path().join("s-A");
+        std::fs::create_dir(&session).unwrap();
+        std::fs::write(path(folder.path()), bytes(NUMBERS)).unwrap();
+        std::fs::write(session.join("00000001.fix"), bytes(SEGMENT)).unwrap();
+        let late = late(folder.path(), "A").unwrap();
+        let numbers = NumbersFile::open(folder.path()).unwrap();
+        let end = Place { segment: 1, offset: 170 };
+        let memo = Memo { next_out: 2, next_in: 2, end, ..Memo::new(1_795_428_930_000) };
+        assert_eq!((numbers.newest("A"), numbers.damaged_bytes()), (Some(memo), 0));
+        let records = std::fs::read(session.join("00000001.fix")).unwrap();
+        assert_eq!(records[64..], late[0].records);
+        assert!(records.ends_with(b"8=FIX.4.4\x0135=D\x0111=A1\x01"));
+    }
+
     /// A message cannot have a group in it: its sum begins with a number that nobody knows.
     #[test]
     fn a_group_of_another_file_is_none() {
@@ -371,14 +603,18 @@ mod tests {
         let change = Change { name: "A", memo, place: Place::default(), records: b"record" };
         let (mut file, salt_sum) = new_head();
         append_group(&mut file, salt_sum, [change].into_iter());
+        let parsed = |bytes: &[u8]| {
+            let mut found = Found::default();
+            parse(bytes, |_| true, &mut found).map(|()| found).unwrap()
+        };
         let late = vec![Late {
             name: "A".to_owned(),
             place: Place::default(),
             records: b"record".to_vec(),
         }];
-        assert_eq!(parse(&file, |_| true).unwrap().late, late);
+        assert_eq!(parsed(&file).late, late);
         let (mut other, _) = new_head();
         other.extend_from_slice(&file[HEAD_BYTES..]);
-        assert_eq!(parse(&other, |_| true).unwrap().newest, BTreeMap::new());
+        assert_eq!(parsed(&other).newest, BTreeMap::new());
     }
 }

@@ -42,8 +42,8 @@ pub struct FileStore {
     tail_sent: Vec<(u64, usize)>,
     /// The last segment, for writing; `None` if the next write begins a new one.
     file: Option<DiskFile>,
-    /// The last segment is to be on the disk before its records are there only.
-    must_sync: bool,
+    /// Segments that are to be on the disk before their records are there only.
+    unsynced: Vec<u64>,
     /// Marks of the last segment.
     marks: Marks,
     reader: Reader,
@@ -116,7 +116,7 @@ impl FileStore {
             tail: Vec::new(),
             tail_sent: Vec::new(),
             file: None,
-            must_sync: false,
+            unsynced: Vec::new(),
             marks: Marks::default(),
             reader: Reader::default(),
             waiting_next: None,
@@ -220,7 +220,9 @@ impl FileStore {
         let Some(last) = self.segments.last() else { return Ok(()) };
         let offset = last.end + self.tail.len() as u64;
         self.staged.written = Some(Place { segment: last.number, offset });
-        self.must_sync |= sealed;
+        if sealed && self.unsynced.last() != Some(&last.number) {
+            self.unsynced.push(last.number);
+        }
         Ok(())
     }
 
@@ -238,19 +240,28 @@ impl FileStore {
         Ok(())
     }
 
+    /// Writes everything that counts to the segments, and tells which of them are to be on the disk before their records are there only.
+    pub(crate) fn write_to_system(&mut self, unsynced: &mut Vec<PathBuf>) -> Result<(), OpenError> {
+        self.write_tail()?;
+        unsynced.extend(self.unsynced.iter().map(|number| segment::path(&self.folder, *number)));
+        Ok(())
+    }
+
+    /// Somebody sees to it that what [`FileStore::write_to_system`] told of gets to the disk.
+    pub(crate) fn is_handed_over(&mut self) {
+        self.unsynced.clear();
+    }
+
     /// Writes everything that counts to the segments, on the disk if a sealed step had a part in it.
     pub(crate) fn write_out(&mut self) -> Result<(), OpenError> {
-        self.write_tail()?;
-        if let (true, Some(file)) = (self.must_sync, &self.file) {
-            file.sync()?;
-        }
-        self.must_sync = false;
-        Ok(())
+        let mut unsynced = Vec::new();
+        self.write_to_system(&mut unsynced)?;
+        unsynced.iter().try_for_each(|path| disk::sync_if_there(path))
     }
 
     /// Begins a segment.
     fn begin(&mut self, next_out: u64, sealed: bool) -> Result<(), OpenError> {
-        self.write_out()?;
+        self.write_tail()?;
         self.file = None;
         let before = self.segments.last().map_or(0, |last| last.number);
         let segment = Segment {

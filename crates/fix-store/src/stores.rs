@@ -65,6 +65,14 @@ impl FileStores<NumbersFile> {
     }
 }
 
+#[cfg(test)]
+impl FileStores<NumbersFile> {
+    /// The file, for the tests of this crate.
+    pub(crate) fn numbers_file(&mut self) -> &mut NumbersFile {
+        &mut self.numbers
+    }
+}
+
 impl<N: Numbers> FileStores<N> {
     /// Opens a folder, or makes it, with the numbers elsewhere.
     ///
@@ -212,9 +220,13 @@ impl<N: Numbers> FileStores<N> {
             return Ok(());
         }
         if self.numbers.is_full() {
-            let mut all = stores.iter_mut().chain(books.values_mut());
-            let are_written = all.try_for_each(FileStore::write_out);
-            self.numbers.begin_anew(are_written)?;
+            let (mut all, mut unsynced) = (stores.iter_mut().chain(books.values_mut()), Vec::new());
+            let written = all.try_for_each(|store| store.write_to_system(&mut unsynced));
+            let written = written.map(|()| unsynced);
+            if self.numbers.begin_anew(written)? {
+                let all = stores.iter_mut().chain(books.values_mut());
+                all.for_each(FileStore::is_handed_over);
+            }
         }
         for at in sessions {
             for store in both(stores, books, *at).filter(|store| store.is_changed()) {

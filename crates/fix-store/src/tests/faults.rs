@@ -34,6 +34,16 @@ fn work(stores: &mut Stores, first: u64, model: &mut [Seen; 2]) -> u64 {
 
 #[test]
 fn what_fails_changes_nothing_and_work_goes_on_afterwards() {
+    for (growth, steps) in [(64 << 20, 1), (1_500, 1), (1_500, usize::MAX)] {
+        crate::numbers::growth::set(growth);
+        crate::handover::here::set_steps(steps);
+        let faults_met = fail_anywhere();
+        assert!(faults_met > 60, "{faults_met}");
+    }
+}
+
+/// Returns how many faults lasted, and were met.
+fn fail_anywhere() -> u64 {
     let mut faults_met = 0;
     for after in 0..200 {
         for fault in [Fault::OnceAfter(after), Fault::FullAfter(after), Fault::DeadAfter(after)] {
@@ -51,7 +61,7 @@ fn what_fails_changes_nothing_and_work_goes_on_afterwards() {
             assert_eq!(seen_both(&mut open(root.path(), 700)), model, "{fault:?}");
         }
     }
-    assert!(faults_met > 60, "{faults_met}");
+    faults_met
 }
 
 #[test]

@@ -3,7 +3,9 @@
 mod calls;
 mod crash;
 mod faults;
+mod handover;
 mod keeping;
+pub(crate) mod loss;
 mod model;
 mod passwords;
 mod waiting;

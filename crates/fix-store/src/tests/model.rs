@@ -71,7 +71,9 @@ impl Model {
     }
 }
 
-fn check(ops: Vec<Op>, segment_bytes: u64) {
+fn check(ops: Vec<Op>, segment_bytes: u64, (growth, steps): (u64, usize)) {
+    crate::numbers::growth::set(growth);
+    crate::handover::here::set_steps(steps);
     let root = folder();
     let mut stores = open(root.path(), segment_bytes);
     let both = [MemoryStore::new(START_MS), MemoryStore::new(START_MS)];
@@ -158,8 +160,9 @@ proptest! {
     fn the_files_say_what_the_store_in_memory_says(
         ops in proptest::collection::vec(op(), 1..80),
         segment_bytes in prop_oneof![Just(500_u64), Just(2_000), Just(4 << 20)],
+        files in prop_oneof![Just((64 << 20, 1)), Just((1_500, 0)), Just((1_500, 1)), Just((700, 3))],
     ) {
-        check(ops, segment_bytes);
+        check(ops, segment_bytes, files);
     }
 }
 
