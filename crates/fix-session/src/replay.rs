@@ -22,6 +22,17 @@ pub(crate) struct Replay {
     to: u64,
     /// Where the run of messages begins that are not sent again, if the ones looked at last are such.
     fill_from: Option<u64>,
+    /// Where the run of messages begins that the store does not have.
+    missing_from: Option<u64>,
+}
+
+impl Replay {
+    /// Tells of the run of missing messages that ends before the next one: once, however long it is.
+    fn tell_missing<S>(&mut self, turn: &mut Turn<'_, S>) {
+        if let Some(from) = self.missing_from.take() {
+            turn.out.notices.push(Notice::NotInStore { from, to: self.next - 1 });
+        }
+    }
 }
 
 /// What becomes of one message of the range.
@@ -74,11 +85,12 @@ impl Session {
     ) {
         self.note_asked(from, turn);
         self.replay = Some(match self.replay {
-            None => Replay { next: from, to, fill_from: None },
+            None => Replay { next: from, to, fill_from: None, missing_from: None },
             Some(other) => Replay {
                 next: from.min(other.fill_from.unwrap_or(other.next)),
                 to: to.max(other.to),
                 fill_from: None,
+                missing_from: None,
             },
         });
     }
@@ -122,8 +134,9 @@ impl Session {
                 Framing::Whole(frame) if there => index.read(frame).ok(),
                 _ => None,
             };
-            if message.is_none() {
-                turn.out.notices.push(Notice::NotInStore { seq: replay.next });
+            match message {
+                Some(_) => replay.tell_missing(turn),
+                None => replay.missing_from = replay.missing_from.or(Some(replay.next)),
             }
             match message.map(|message| self.send_again(&message, &mut replay, turn, application)) {
                 Some(Again::Sent) => {}
@@ -135,6 +148,7 @@ impl Session {
             looked_at += 1;
         }
         if replay.next > replay.to {
+            replay.tell_missing(turn);
             self.flush_fill(&mut replay, turn);
             self.note_sent(turn);
         } else {

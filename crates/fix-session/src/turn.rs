@@ -122,10 +122,12 @@ pub enum Notice {
         /// The last.
         to: u64,
     },
-    /// **Alarm.** The peer asked for this message, but the store does not have it: it was skipped with a gap fill.
+    /// **Alarm.** The peer asked for these messages, but the store has none of them: they were skipped with a gap fill.
     NotInStore {
-        /// Its number.
-        seq: u64,
+        /// The number of the first.
+        from: u64,
+        /// The number of the last.
+        to: u64,
     },
     /// **Alarm.** Messages that may not have reached the peer before the numbers began again cannot be sent to it as new ones: the store does
     /// not have them any more.

@@ -127,7 +127,7 @@ fn a_damaged_message_is_filled_and_told() {
     desk.session.feed(&request, &mut desk.index, &mut turn, &mut desk.taken);
     let again = format!("35=4|34=2|43=Y|122={time}|36=3|123=Y|35=8|34=3|43=Y|122={time}|11=b|");
     assert_eq!(plain(&desk.out.bytes), again);
-    assert_eq!(desk.out.notices, [Notice::NotInStore { seq: 2 }]);
+    assert_eq!(desk.out.notices, [Notice::NotInStore { from: 2, to: 2 }]);
 }
 
 #[test]

@@ -69,7 +69,18 @@ fn q6_a_lost_message_is_filled_and_told() {
     let now = desk.time(0);
     let again = format!("35=4|34=1|43=Y|122={now}|36=5|123=Y|35=8|34=5|43=Y|122={first}|11=b|");
     assert_eq!(desk.gets("35=2|34=5|7=1|16=5|"), again);
-    assert!(desk.notices.contains(&Notice::NotInStore { seq: 2 }));
+    assert!(desk.notices.contains(&Notice::NotInStore { from: 2, to: 2 }));
+}
+
+/// However many are missing, as after numbers were set, it is told once.
+#[test]
+fn q6_many_lost_messages_are_told_at_once() {
+    let (mut desk, _) = history();
+    (2..=4).for_each(|seq| desk.store.forget(seq));
+    desk.gets("35=2|34=5|7=1|16=5|");
+    let told: Vec<_> =
+        desk.notices.iter().filter(|notice| matches!(notice, Notice::NotInStore { .. })).collect();
+    assert_eq!(told, [&Notice::NotInStore { from: 2, to: 4 }]);
 }
 
 #[test]
