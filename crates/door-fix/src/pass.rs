@@ -68,12 +68,13 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         }
     }
 
-    /// Says that the book of a venue is older than what was sent to it: whose an order is that it does not know nobody can say from now on, also
-    /// where it was one client's. Does nothing for a client.
+    /// Says that the stores of a session are older than what it sent and got. What its peer sends again may have been passed on, and goes on with
+    /// 97=Y from now on; whose an order is that the book of a venue does not know nobody can say, also where it was one client's.
     ///
     /// # Errors
     /// [`StoreError`] if that cannot be kept.
-    pub fn doubt_book(&mut self, session: usize) -> Result<(), StoreError> {
+    pub fn doubt(&mut self, session: usize) -> Result<(), StoreError> {
+        self.seats[session].is_behind = true;
         if !self.seats[session].is_venue() || !self.stores.has_book(session) {
             return Ok(());
         }
@@ -158,7 +159,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         if self.with_book(to, |_, _| Ok(())).is_none() {
             return self.refuse_unavailable(at, message, clock);
         }
-        let sent = self.send_on(to, self.prefix_of(at), message, true, clock);
+        let sent = self.send_on(to, self.prefix_of(at), message, true, (at, clock));
         match sent {
             Ok(_) => self.claim(at, to, claims, clock),
             Err(SendError::Rewrite(error)) => {
@@ -252,7 +253,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         }
         let seq = message.number(34).unwrap_or(0);
         for client in targets {
-            let sent = self.send_on(client, self.prefix_of(client), message, false, clock);
+            let sent = self.send_on(client, self.prefix_of(client), message, false, (at, clock));
             if let Err(SendError::Rewrite(error)) = &sent {
                 let text = error.to_string();
                 self.step(at, clock, |seat, _, turn| seat.session.refuse(message, 0, &text, turn));
@@ -320,15 +321,16 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         prefix: String,
         message: &Message<'_>,
         put: bool,
-        clock: Clock,
+        (from, clock): (usize, Clock),
     ) -> Result<u64, SendError> {
+        let is_again = self.seats[from].is_behind && message.value(43) == Some(b"Y");
         if prefix.is_empty() || message.fault().is_some() {
-            return self.step(to, clock, |seat, _, turn| seat.session.forward(message, turn));
+            return self.step(to, clock, |seat, _, turn| seat.pass(message, is_again, turn));
         }
         let bytes = with_ids(message, &prefix, put);
         self.step(to, clock, |seat, index, turn| match frame(&bytes, usize::MAX) {
             Framing::Whole(frame) => match index.read(frame) {
-                Ok(message) => seat.session.forward(&message, turn),
+                Ok(message) => seat.pass(&message, is_again, turn),
                 Err(_) => Err(SendError::Rewrite(fix::RewriteError::Fault)),
             },
             _ => Err(SendError::Rewrite(fix::RewriteError::Fault)),
@@ -340,7 +342,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         let mut index = self.second_index.take()?;
         let sent = match frame(bytes, usize::MAX) {
             Framing::Whole(frame) => index.read(frame).ok().and_then(|message| {
-                self.send_on(to, self.prefix_of(to), &message, put, clock).ok()
+                self.send_on(to, self.prefix_of(to), &message, put, (to, clock)).ok()
             }),
             _ => None,
         };

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use fix::{Dictionary, Index, ValueError};
-use fix_session::{Application, MemoryStore, MessageStore, Outbox, Session, SessionState, Turn};
+use fix::{Dictionary, Index, Message, ValueError};
+use fix_session::{
+    Application, MemoryStore, MessageStore, Outbox, SendError, Session, SessionState, Turn,
+};
 use table::Secret;
 
 use crate::book::Book;
@@ -29,6 +31,8 @@ pub(crate) struct Seat {
     pub(crate) is_open: bool,
     /// Steps since the last flush may have changed it, or have bytes for its connection.
     pub(crate) is_touched: bool,
+    /// Its stores were older at the start than what it had sent and got: what its peer sends again may have been passed on.
+    pub(crate) is_behind: bool,
     /// It is not configured any more: nobody may log on, and what comes for it is numbered and kept.
     pub(crate) is_removed: bool,
     /// Of a venue: the client who gets what is for nobody.
@@ -89,6 +93,7 @@ impl Seat {
             is_open: false,
             is_touched: false,
             is_removed: false,
+            is_behind: false,
             named,
             book,
             book_memory: MemoryStore::new(0),
@@ -181,6 +186,19 @@ impl Seat {
         match &mut self.behind {
             Behind::Echo(echo) => self.session.feed(input, index, turn, echo.as_mut()),
             Behind::Sessions(_, passing) => self.session.feed(input, index, turn, passing),
+        }
+    }
+
+    /// Sends a message of another session on, one that may be its second time with 97=Y.
+    pub(crate) fn pass<S: MessageStore>(
+        &mut self,
+        message: &Message<'_>,
+        is_again: bool,
+        turn: &mut Turn<'_, S>,
+    ) -> Result<u64, SendError> {
+        match is_again {
+            true => self.session.forward_again(message, turn),
+            false => self.session.forward(message, turn),
         }
     }
 

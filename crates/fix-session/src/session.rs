@@ -386,11 +386,33 @@ impl Session {
         message: &Message<'_>,
         turn: &mut Turn<'_, S>,
     ) -> Result<u64, SendError> {
+        self.pass(message, false, turn)
+    }
+
+    /// The same of a message that may have been passed on before, under another number: with PossResend (97=Y).
+    ///
+    /// # Errors
+    /// As [`Session::forward`].
+    pub fn forward_again<S: MessageStore>(
+        &mut self,
+        message: &Message<'_>,
+        turn: &mut Turn<'_, S>,
+    ) -> Result<u64, SendError> {
+        self.pass(message, true, turn)
+    }
+
+    fn pass<S: MessageStore>(
+        &mut self,
+        message: &Message<'_>,
+        is_repeated: bool,
+        turn: &mut Turn<'_, S>,
+    ) -> Result<u64, SendError> {
         self.enter_period(turn)?;
         let start = turn.out.bytes.len();
         let time = self.composer.time(turn.now.unix_ms);
         let sending = Sending { seq: turn.store.next_out(), time: &time, first_sent: None };
-        append(&self.envelope, message, sending, &mut turn.out.bytes)?;
+        let envelope = if is_repeated { &self.repeated } else { &self.envelope };
+        append(envelope, message, sending, &mut turn.out.bytes)?;
         Ok(self.keep(start, turn)?)
     }
 

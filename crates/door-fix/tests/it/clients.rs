@@ -293,3 +293,18 @@ fn without_an_age_every_order_is_sent_again() {
     floor.desk.clock.ms += 10;
     assert!(asks_again(&mut floor).contains("|11=old|"));
 }
+
+/// The stores of a client are older than what it sent: an order that it sends again may be with the venue already.
+#[test]
+fn what_a_client_sends_again_whose_stores_are_behind_may_be_a_second_time() {
+    let mut floor = floor(["", ""], |_| {});
+    floor.desk.door.doubt(0).unwrap();
+    let again = |id: &str, desk: &Desk<Vec<MemoryStore>>| {
+        format!("35=D|43=Y|122={}|11={id}|55=X|", desk.time(-1))
+    };
+    let order = again("a", &floor.desk);
+    assert_eq!(floor.says(0, &order), "V: 35=D|97=Y|11=a|55=X|");
+    assert_eq!(floor.says(0, "35=D|11=b|55=X|"), "V: 35=D|11=b|55=X|", "a new one");
+    let order = again("c", &floor.desk);
+    assert_eq!(floor.says(1, &order), "V: 35=D|11=c|55=X|", "nothing is known to be missing");
+}

@@ -65,7 +65,7 @@ impl FixDoor {
         let numbers =
             sessions.adopt(config, &anew, clock).map_err(|error| vec![format!("fix: {error}")])?;
         for at in behind {
-            sessions.doubt_book(at).map_err(|error| vec![format!("fix: {error}")])?;
+            sessions.doubt(at).map_err(|error| vec![format!("fix: {error}")])?;
         }
         for (number, durability) in numbers.iter().zip(durabilities) {
             sessions.stores().set_durability(*number, durability);

@@ -127,7 +127,7 @@ fn open(config: &Config, now_ms: u64, known: &Known) -> Result<(Sessions, usize)
     let mut door = door_fix::Door::new(sessions, stores, passwords, secret)
         .map_err(|error| format!("fix.session: {error}"))?;
     for at in &behind {
-        door.doubt_book(*at).map_err(|error| format!("fix: {error}"))?;
+        door.doubt(*at).map_err(|error| format!("fix: {error}"))?;
     }
     Ok((door, behind.len()))
 }
