@@ -41,7 +41,7 @@ members! {
     MinAvailable = "min_available_version", DeletionAllowed = "deletion_allowed", DisableUpsert = "disable_upsert",
     Backup = "backup", Force = "force", Name = "name", Path = "path", Paths = "paths", Source = "source",
     Nonce = "nonce", Increment = "increment", Prehashed = "prehashed", Key = "key", Passphrase = "passphrase",
-    First = "first"
+    First = "first", Size = "size"
 }
 
 /// What the items of a batch have for their main text.
@@ -98,6 +98,12 @@ pub(crate) struct BatchItem {
 }
 
 impl BatchItem {
+    /// Tells whether a context stands there; an empty one is none.
+    #[inline]
+    pub(crate) fn has_context(&self) -> bool {
+        self.context.len() > 0
+    }
+
     pub(crate) const EMPTY: BatchItem = BatchItem {
         text: Span::NONE,
         context: Span::NONE,
@@ -408,7 +414,7 @@ impl Batch {
         text: ItemText,
     ) -> Result<BatchItem, BadJson> {
         let (at, body) = (self.items.len(), cursor.body());
-        let (mut room, mut unfit) = (String::new(), false);
+        let (mut room, mut unfit, mut is_null) = (String::new(), false, false);
         let member = |cursor: &mut Cursor<'_>, name: Span| {
             let name = name.text(body, &mut room);
             let place = match name {
@@ -434,7 +440,10 @@ impl Batch {
             };
             match cursor.value(2)? {
                 Value::Text(span) => *place = span,
-                Value::Null => *place = Span::NONE,
+                Value::Null => {
+                    *place = Span::NONE;
+                    is_null |= name == text.name();
+                }
                 other => {
                     *place = Span::NONE;
                     unfit = true;
@@ -447,7 +456,12 @@ impl Batch {
             cursor.members_left(member)?;
         }
         if !item.text.is_some() && text.is_required() && !unfit {
-            self.fault(|| format!("'[{at}].{}' {}", text.name(), text.missing()));
+            match text {
+                // It fails alone, as an empty one does.
+                ItemText::Ciphertext if is_null => {}
+                _ if is_null => self.unfit(at, text.name(), "string", Value::Null),
+                _ => self.fault(|| format!("'[{at}].{}' {}", text.name(), text.missing())),
+            }
         }
         Ok(item)
     }

@@ -62,7 +62,7 @@ impl<G: Gate> Call<'_, G> {
             fields.one(what.text(), &mut self.room.batch)?;
         }
         self.room.note.items = u64::try_from(self.room.batch.items.len()).unwrap_or(u64::MAX);
-        self.check_contexts(what)?;
+        self.check_contexts()?;
         self.find(what, &name, &fields)?;
         if what != Crypt::Decrypt {
             self.reserve(&name)?;
@@ -71,10 +71,10 @@ impl<G: Gate> Call<'_, G> {
     }
 
     /// A context stands in all items or in none.
-    fn check_contexts(&self, what: Crypt) -> Result<(), Halt> {
+    fn check_contexts(&self) -> Result<(), Halt> {
         let items = &self.room.batch.items;
-        let first = items.first().is_some_and(|item| item.context.is_some());
-        if what != Crypt::Rewrap && items.iter().any(|item| item.context.is_some() != first) {
+        let first = items.first().is_some_and(BatchItem::has_context);
+        if items.iter().any(|item| item.has_context() != first) {
             let text = "context should be set either in all the request blocks or in none";
             return Err(Refusal::bad(text).into());
         }
@@ -101,8 +101,13 @@ impl<G: Gate> Call<'_, G> {
         if kind.sealing().is_none() {
             return Err(Refusal::bad(format!("unknown key type {kind}")).into());
         }
-        let derived = self.room.batch.items.first().is_some_and(|item| item.context.is_some());
+        let derived = self.room.batch.items.first().is_some_and(BatchItem::has_context);
         let convergent = fields.flag(Member::Convergent)?.unwrap_or(false);
+        if convergent && !derived {
+            let text =
+                "convergent encryption requires derivation to be enabled, so context is required";
+            return Err(Refusal::bad(text).into());
+        }
         let policy = KeyPolicy { derived, convergent, ..KeyPolicy::new(kind) };
         self.change(Change::Create { name: name.clone(), policy }).map(|_| ())
     }
@@ -215,14 +220,13 @@ impl Tally {
             Tally { users: 0, .. } => 500,
             _ => 400,
         };
-        let Some(asked) = partial.filter(|asked| self.done > 0 && *asked != 0) else { return own };
+        let Some(asked) = partial.filter(|_| self.done > 0) else { return own };
         // A status that ends no answer or has no body cannot be sent with these results.
         match u16::try_from(asked) {
             Ok(asked @ (200..=203 | 205..=303 | 305..=599)) => asked,
             _ => {
-                warnings.push(format!(
-                    "partial_failure_response_code {asked} is no status that an answer with a body can have; 400 was used"
-                ));
+                let text = "invalid HTTP response code override from partial_failure_response_code, reverting to 400";
+                warnings.push(text.into());
                 400
             }
         }

@@ -254,7 +254,10 @@ impl Door {
         let Some(path) = request.path.strip_prefix("/v1/") else {
             return Err(Refusal::missing().into());
         };
-        let path = path.strip_suffix('/').unwrap_or(path);
+        // A list may be asked for as a folder; of a key there is none.
+        let may_end =
+            method == Method::List || path.starts_with("sys/") || path.starts_with("auth/");
+        let path = path.strip_suffix('/').filter(|_| may_end).unwrap_or(path);
         let Request { query, now_s, .. } = *request;
         if let Some(status) = room.open_to_all(settings, method, path, query, now_s, gate.keys()) {
             return Ok(status);
@@ -389,31 +392,34 @@ impl<'c, G: Gate> Call<'c, G> {
             (["decrypt", name], Post) => self.crypt(Crypt::Decrypt, name),
             (["rewrap", name], Post) => self.crypt(Crypt::Rewrap, name),
             (["bulk", verb @ ("encrypt" | "decrypt"), name], Post) => self.bulk_body(verb, name),
-            (["datakey", form @ ("plaintext" | "wrapped"), name], Post) => {
-                self.data_key(*form == "plaintext", name)
-            }
+            (["datakey", form, name], Post) => self.data_key(form, name),
             (["hmac", name], Post) => self.hmac(name, None),
             (["hmac", name, algorithm], Post) => self.hmac(name, Some(algorithm)),
             (["verify", name], Post) => self.verify(name, None),
             (["verify", name, algorithm], Post) => self.verify(name, Some(algorithm)),
-            (["random"], Post) => self.random_bytes(None),
-            (["random", "platform" | "seal" | "all"], Post) => self.random_bytes(None),
-            (["random", bytes], Post) => self.random_bytes(Some(bytes)),
-            (["random", "platform" | "seal" | "all", bytes], Post) => {
-                self.random_bytes(Some(bytes))
+            (["random"], Post) => self.random_bytes("platform", None),
+            (["random", source @ ("platform" | "seal" | "all")], Post) => {
+                self.random_bytes(source, None)
             }
+            (["random", bytes], Post) => self.random_bytes("platform", Some(bytes)),
+            (["random", source, bytes], Post) => self.random_bytes(source, Some(bytes)),
             (["hash"], Post) => self.hash(None),
             (["hash", algorithm], Post) => self.hash(Some(algorithm)),
             (["config", "keys"], Get | Post) => self.configure_keys(),
             (["cache-config"], Get | Post) => self.cache_config(),
+            (["sign", _] | ["sign", _, _], Post) => {
+                Err(Refusal::bad("no key of this node supports signing").into())
+            }
+            (_, List) => Err(unsupported_path()),
             (["keys"], _)
             | (["keys", _] | ["keys", _, "rotate" | "config" | "trim"], _)
             | (["export", _, _] | ["export", _, _, _] | ["backup", _], _)
             | (["restore" | "random" | "hash" | "cache-config"], _)
             | (["restore" | "encrypt" | "decrypt" | "rewrap" | "random" | "hash", _], _)
-            | (["hmac" | "verify", _] | ["hmac" | "verify", _, _], _)
+            | (["hmac" | "verify" | "sign", _] | ["hmac" | "verify" | "sign", _, _], _)
+            | (["random", _, _], _)
             | (["bulk", "encrypt" | "decrypt", _], _)
-            | (["datakey", "plaintext" | "wrapped", _] | ["config", "keys"], _) => {
+            | (["datakey", _, _] | ["config", "keys"], _) => {
                 Err(Refusal::framed(405, "unsupported operation").into())
             }
             _ => Err(unsupported_path()),

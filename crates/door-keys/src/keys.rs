@@ -12,7 +12,7 @@ use crate::scope::Verb;
 
 impl<G: Gate> Call<'_, G> {
     pub(crate) fn kind_of(&self, fields: &Fields<'_>) -> Result<KeyKind, Halt> {
-        let name = fields.text(Member::Type)?.filter(|name| !name.is_empty());
+        let name = fields.text(Member::Type)?;
         let size = fields.number(Member::KeySize)?.filter(|size| *size != 0);
         let name = name.as_deref().unwrap_or("aes256-gcm96");
         // What does not fit has a length that is refused.
@@ -71,7 +71,7 @@ impl<G: Gate> Call<'_, G> {
         };
         if config.min_decryption == Some(0) {
             self.warn(
-                "since Vault 0.3, transit decryption numbering starts at 1; forcing minimum to 1",
+                "since Vault 0.3 (prior to the OpenBao fork), transit key numbering starts at 1; forcing minimum to 1",
             );
         }
         self.change(Change::Configure { name: name.clone(), config })?;
@@ -81,8 +81,20 @@ impl<G: Gate> Call<'_, G> {
     pub(crate) fn trim_key(&mut self, name: &str) -> Result<u16, Halt> {
         let name = self.enter(Verb::Admin, name)?;
         let fields = self.fields(None)?;
-        let least = fields.version(Member::MinAvailable)?;
-        let min_available = least.ok_or_else(|| Refusal::bad("missing min_available_version"))?;
+        if self.gate.keys().get(name.as_str()).is_none() {
+            return Err(Refusal::bad("invalid key name").into());
+        }
+        let least = fields.number(Member::MinAvailable)?;
+        let least = least.ok_or_else(|| Refusal::bad("missing min_available_version"))?;
+        // A version that no key can have is above the others, as it should be.
+        let min_available = match least {
+            0 => return Err(Refusal::bad("minimum available version should be positive").into()),
+            1.. => u32::try_from(least).unwrap_or(u32::MAX),
+            _ => {
+                let text = "minimum available version cannot be decremented";
+                return Err(Refusal::bad(text).into());
+            }
+        };
         self.change(Change::Trim { name: name.clone(), min_available })?;
         self.policy(&name)
     }
@@ -107,8 +119,16 @@ impl<G: Gate> Call<'_, G> {
             return Err(Refusal::denied().into());
         }
         let after = query_value(self.request.query, "after").unwrap_or_default();
-        let limit = query_value(self.request.query, "limit").and_then(|limit| limit.parse().ok());
-        let limit = limit.filter(|limit| *limit > 0).unwrap_or(usize::MAX);
+        let limit = match query_value(self.request.query, "limit").map(str::parse::<i64>) {
+            None => usize::MAX,
+            Some(Ok(limit)) => {
+                usize::try_from(limit).ok().filter(|limit| *limit > 0).unwrap_or(usize::MAX)
+            }
+            Some(Err(_)) => {
+                let text = "Field validation failed: error converting input for field \"limit\": expected a whole number";
+                return Err(Refusal::bad(text).into());
+            }
+        };
         let names = self.gate.keys().iter().map(NamedKey::name);
         let names = names.filter(|name| !name.has_realm() && name.as_str() > after);
         let names = names.filter(|name| scopes.allows(Verb::Read, name.as_str()));
@@ -151,7 +171,7 @@ impl<G: Gate> Call<'_, G> {
                 ))
                 .into());
             }
-            return Err(unsupported_path());
+            return Err(Refusal::bad(format!("invalid export type: {kind}")).into());
         }
         let name = self.enter(Verb::Export, name)?;
         self.room.note.is_secret = true;
@@ -248,11 +268,11 @@ impl<G: Gate> Call<'_, G> {
     /// `cache-config`: keys are always in memory, so there is nothing to set.
     pub(crate) fn cache_config(&mut self) -> Result<u16, Halt> {
         self.enter_all(Verb::Admin, "")?;
-        if self.method == crate::Method::Post {
-            self.fields(None)?;
-            return Ok(204);
-        }
-        self.frame(200, |pen| pen.number("size", 0))
+        let size = self.fields(None)?.number(Member::Size)?.unwrap_or(0);
+        let size = u64::try_from(size).ok().filter(|size| *size == 0 || *size >= 10);
+        let size =
+            size.ok_or_else(|| Refusal::bad("size must be 0 or a value greater or equal to 10"))?;
+        self.frame(200, |pen| pen.number("size", size))
     }
 }
 
@@ -264,15 +284,15 @@ fn wanted<'k>(key: &'k NamedKey, version: Option<&str>) -> Result<Vec<&'k KeyVer
         return Ok(all.filter(|version| version.number() >= least).collect());
     };
     let number = match version {
-        "latest" => key.versions().latest(),
-        _ => version.parse().map_err(|_| Refusal::bad("invalid key version"))?,
+        "latest" => key.versions().latest().into(),
+        _ => version.parse::<i64>().map_err(|_| Refusal::bad("invalid key version"))?,
     };
-    if number < least {
+    if number < least.into() {
         return Err(Refusal::bad("version for export is below minimum decryption version").into());
     }
-    let found = key
-        .versions()
-        .get(number)
+    let found = u32::try_from(number)
+        .ok()
+        .and_then(|number| key.versions().get(number))
         .ok_or_else(|| Refusal::bad("version does not exist or cannot be found"))?;
     Ok(vec![found])
 }

@@ -60,7 +60,7 @@ impl Room {
                 Some(200)
             }
             ("sys/leader", Method::Get) => {
-                pen.raw("{\"ha_enabled\":false,\"is_self\":false,\"leader_address\":\"\",\"leader_cluster_address\":\"\"}\n");
+                pen.raw("{\"ha_enabled\":false}\n");
                 Some(200)
             }
             _ => None,
@@ -73,7 +73,7 @@ fn seal_status(pen: &mut Pen<'_>, settings: &Settings, sealed: bool) {
     pen.flag("sealed", sealed);
     pen.raw(",\"t\":1,\"n\":1,\"progress\":0,\"nonce\":\"\"");
     pen.text("version", &settings.version);
-    pen.raw(",\"build_date\":\"\",\"migration\":false");
+    pen.raw(",\"commit_date\":\"\",\"build_date\":\"\",\"migration\":false");
     pen.text("cluster_name", "weir");
     pen.text("cluster_id", &settings.cluster_id);
     pen.raw(",\"recovery_seal\":false");
@@ -91,10 +91,17 @@ impl<G: Gate> Call<'_, G> {
                 pen.raw("}");
             }),
             (["mounts", MOUNT], Method::Get) => self.doubled(mount),
-            (["internal", "ui", "mounts", MOUNT], Method::Get) => self.doubled(|pen, settings| {
-                mount(pen, settings);
-                pen.text("path", "transit/");
-            }),
+            // Of any path below the mount, as tools ask before they use one.
+            (["internal", "ui", "mounts", MOUNT, ..], Method::Get) => {
+                let settings = self.settings;
+                self.frame(200, |pen| {
+                    mount(pen, settings);
+                    pen.text("path", "transit/");
+                })
+            }
+            (["health"], Method::Post | Method::Delete | Method::List) => {
+                Err(Refusal { status: 405, text: None }.into())
+            }
             (["mounts", MOUNT], Method::Post) => {
                 Err(Refusal::bad("path is already in use at transit/").into())
             }
@@ -111,7 +118,13 @@ impl<G: Gate> Call<'_, G> {
                 | ["unseal" | "seal"],
                 _,
             ) => Err(Refusal::framed(405, "unsupported operation").into()),
-            (["mounts", name] | ["internal", "ui", "mounts", name], Method::Get) => {
+            (["internal", "ui", "mounts", name, ..], Method::Get) => {
+                let text = format!(
+                    "preflight capability check returned 403, please ensure client's policies grant access to path \"{name}/\""
+                );
+                Err(Refusal::new(403, text).into())
+            }
+            (["mounts", name], Method::Get) => {
                 Err(Refusal::bad(format!("No secret engine mount at {name}/")).into())
             }
             _ => Err(unsupported_path()),
@@ -205,7 +218,7 @@ impl<G: Gate> Call<'_, G> {
         let mut paths = fields.texts(Member::Paths)?;
         paths.extend(fields.texts(Member::Path)?);
         if paths.is_empty() {
-            return Err(Refusal::bad("missing paths").into());
+            return Err(Refusal::bad("paths must be supplied").into());
         }
         let scopes = self.caller.scopes;
         let found: Vec<_> = paths.iter().map(|path| capabilities_of(scopes, path)).collect();
@@ -239,7 +252,7 @@ fn mount(pen: &mut Pen<'_>, settings: &Settings) {
     pen.text("accessor", "transit_weir");
     pen.raw(
         ",\"config\":{\"default_lease_ttl\":0,\"force_no_cache\":false,\"max_lease_ttl\":0},\
-         \"description\":\"\",\"external_entropy_access\":false,\"local\":false,\"options\":null,\"plugin_version\":\"\",\
+         \"deprecation_status\":\"supported\",\"description\":\"\",\"external_entropy_access\":false,\"local\":false,\"options\":{},\"plugin_version\":\"\",\
          \"running_plugin_version\":\"\",\"running_sha256\":\"\",\"seal_wrap\":false,\"type\":\"transit\"",
     );
     pen.text("uuid", &settings.cluster_id);

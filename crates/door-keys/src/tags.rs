@@ -1,6 +1,6 @@
 //! Tags, hashes, random bytes, data keys.
 
-use vault::{HashAlgorithm, KeyVersion, NamedKey, VersionError, read_text};
+use vault::{HashAlgorithm, KeyVersion, NamedKey, TextError, VersionError, split_text};
 use zeroize::Zeroizing;
 
 use crate::answer::{Halt, Pen, Refusal};
@@ -27,11 +27,9 @@ impl<G: Gate> Call<'_, G> {
         let name = self.enter(verb, name)?;
         let fields = self.fields(Some(ItemText::Input))?;
         let is_batch = fields.is_batch(&self.room.batch)?;
-        let algorithm = algorithm_of(&fields, algorithm)?;
+        let other = (verb == Verb::Verify).then_some(Member::HashAlgorithm);
+        let algorithm = algorithm_of(&fields, algorithm, other)?;
         let version = fields.number(Member::KeyVersion)?.unwrap_or(0);
-        if verb == Verb::Verify && fields.text(Member::Signature)?.is_some() {
-            return Err(Refusal::bad("there are no signatures here: expected hmac").into());
-        }
         if !is_batch {
             fields.one(ItemText::Input, &mut self.room.batch)?;
         }
@@ -39,6 +37,11 @@ impl<G: Gate> Call<'_, G> {
         note.items = u64::try_from(batch.items.len()).unwrap_or(u64::MAX);
         let key = self.gate.keys().get(name.as_str());
         let key = key.ok_or_else(|| Refusal::bad("encryption key not found"))?;
+        if verb == Verb::Hmac {
+            tagging(key, version).map_err(Refusal::bad)?;
+        } else {
+            check_tags(&fields, &batch.items, is_batch, key)?;
+        }
         let mut tagger = Tagger {
             key,
             algorithm,
@@ -52,7 +55,7 @@ impl<G: Gate> Call<'_, G> {
             let mut data = Vec::new();
             let first = batch.items.first().copied().unwrap_or(BatchItem::EMPTY);
             let done = tagger.judge(verb, &first, version, &mut Pen { out: &mut data });
-            done.map_err(|why| Refusal::bad(why.to_string()))?;
+            done.map_err(Refusal::bad)?;
             pen.open_frame(random);
             pen.out.extend_from_slice(&data);
             pen.raw("}");
@@ -69,7 +72,7 @@ impl<G: Gate> Call<'_, G> {
                 note.failed += 1;
                 pen.out.truncate(before);
                 pen.raw("{\"error\":");
-                write_text(&why.to_string(), pen.out);
+                write_text(&why, pen.out);
             }
             pen.raw(",\"reference\":\"");
             pen.raw(item.reference.raw(fields.body));
@@ -80,7 +83,7 @@ impl<G: Gate> Call<'_, G> {
         Ok(200)
     }
 
-    pub(crate) fn random_bytes(&mut self, bytes: Option<&str>) -> Result<u16, Halt> {
+    pub(crate) fn random_bytes(&mut self, source: &str, bytes: Option<&str>) -> Result<u16, Halt> {
         self.enter_all(Verb::Random, "")?;
         let fields = self.fields(None)?;
         let asked = match bytes {
@@ -89,14 +92,29 @@ impl<G: Gate> Call<'_, G> {
             }
             None => fields.number(Member::Bytes)?.unwrap_or(32),
         };
-        let hex = is_hex(&fields, "base64")?;
-        if !(1..=RANDOM_MAX).contains(&asked) {
-            let text = format!("\"bytes\" must be 1 to {RANDOM_MAX}, not {asked}");
-            return Err(Refusal::bad(text).into());
+        if asked < 1 {
+            return Err(Refusal::bad("'bytes' cannot be less than 1").into());
+        }
+        if asked > RANDOM_MAX {
+            return Err(Refusal::bad(format!("'bytes' should be less than {RANDOM_MAX}")).into());
+        }
+        let format = format_of(&fields, "base64")?;
+        let hex = is_hex(&format).ok_or_else(|| {
+            let text = format!("unsupported encoding format {format:?}");
+            Refusal::bad(text + "; must be \"hex\" or \"base64\"")
+        })?;
+        if !["platform", "seal", "all"].contains(&source) {
+            let text = format!("unsupported entropy source {source:?}");
+            return Err(
+                Refusal::bad(text + "; must be \"platform\" or \"seal\", or \"all\"").into()
+            );
+        }
+        if source == "seal" {
+            self.warn("no seal/entropy augmentation available, using platform entropy source");
         }
         self.room.note.is_secret = true;
         let mut bytes = Zeroizing::new(vec![0; usize::try_from(asked).unwrap_or(0)]);
-        let Room { random, base64, out, .. } = &mut *self.room;
+        let Room { random, base64, out, note, .. } = &mut *self.room;
         random
             .reseed()
             .and_then(|()| random.fill(&mut bytes))
@@ -107,17 +125,21 @@ impl<G: Gate> Call<'_, G> {
         pen.raw("{\"random_bytes\":\"");
         write_bytes(&mut pen, &bytes, hex, base64);
         pen.raw("\"}");
-        pen.close_frame(&[]);
+        pen.close_frame(&note.warnings);
         Ok(200)
     }
 
     pub(crate) fn hash(&mut self, algorithm: Option<&str>) -> Result<u16, Halt> {
         self.enter_all(Verb::Hash, "")?;
         let fields = self.fields(None)?;
-        let algorithm = algorithm_of(&fields, algorithm)?;
-        let hex = is_hex(&fields, "hex")?;
+        let algorithm = algorithm_of(&fields, algorithm, None)?;
+        let format = format_of(&fields, "hex")?;
+        let hex = is_hex(&format).ok_or_else(|| {
+            let text = format!("unsupported encoding format {format}");
+            Refusal::bad(text + "; must be \"hex\" or \"base64\"")
+        })?;
         let Some(text) = fields.text(Member::Input)? else {
-            return Err(Refusal::bad("missing input").into());
+            return Err(Refusal::bad("input missing").into());
         };
         let Room { random, base64, out, .. } = &mut *self.room;
         let text = Zeroizing::new(text);
@@ -137,8 +159,12 @@ impl<G: Gate> Call<'_, G> {
     }
 
     /// A random key, sealed, and in clear where that is asked for.
-    pub(crate) fn data_key(&mut self, in_clear: bool, name: &str) -> Result<u16, Halt> {
+    pub(crate) fn data_key(&mut self, form: &str, name: &str) -> Result<u16, Halt> {
         let name = self.enter(Verb::Datakey, name)?;
+        let in_clear = form == "plaintext";
+        if !in_clear && form != "wrapped" {
+            return Err(Refusal::bad("Invalid path, must be 'plaintext' or 'wrapped'").into());
+        }
         let fields = self.fields(None)?;
         let bytes = match fields.number(Member::Bits)?.unwrap_or(256) {
             128 => 16,
@@ -168,7 +194,11 @@ impl<G: Gate> Call<'_, G> {
         work.take_bytes(fields.body, &item, &plain, key, base64);
         work.seal(key, random);
         let Some(place) = work.places.first() else { return Err(Refusal::missing().into()) };
-        place.outcome.map_err(|why| Refusal::bad(why.to_string()))?;
+        place.outcome.map_err(|why| match why {
+            ItemFault::Base64(_) => Refusal::bad("failed to base64-decode context"),
+            why if why.is_users() => Refusal::bad(why.to_string()),
+            why => Refusal::framed(500, why),
+        })?;
         (note.is_secret, note.version) = (in_clear, place.version);
         out.reserve(2048);
         let mut pen = Pen { out };
@@ -199,27 +229,62 @@ impl<G: Gate> Call<'_, G> {
     }
 }
 
-/// Returns the algorithm of the path or the body.
-fn algorithm_of(fields: &Fields<'_>, of_path: Option<&str>) -> Result<HashAlgorithm, Halt> {
+/// Returns the algorithm of the path or the body; `newer` is the member that may name it besides `algorithm`.
+fn algorithm_of(
+    fields: &Fields<'_>,
+    of_path: Option<&str>,
+    newer: Option<Member>,
+) -> Result<HashAlgorithm, Halt> {
     let old = fields.text(Member::Algorithm)?;
-    let of_body = fields.text(Member::HashAlgorithm)?.or(old).filter(|name| !name.is_empty());
+    let new = newer.map(|member| fields.text(member)).transpose()?.flatten();
+    let of_body = new.or(old).filter(|name| !name.is_empty());
     let name = of_path.map(String::from).or(of_body);
     let Some(name) = name else { return Ok(HashAlgorithm::default()) };
-    name.parse()
-        .map_err(|why| Refusal::bad(format!("unsupported algorithm {name:?}: {why}")).into())
+    name.parse().map_err(|why| Refusal::bad(format!("{why}, not {name:?}")).into())
 }
 
-fn is_hex(fields: &Fields<'_>, default: &str) -> Result<bool, Halt> {
-    let format = fields.text(Member::Format)?;
-    match format.as_deref().unwrap_or(default) {
-        "hex" => Ok(true),
-        "base64" => Ok(false),
-        other => {
-            let text =
-                format!("unsupported encoding format {other:?}; must be \"hex\" or \"base64\"");
-            Err(Refusal::bad(text).into())
-        }
+fn format_of(fields: &Fields<'_>, default: &str) -> Result<String, Halt> {
+    Ok(fields.text(Member::Format)?.unwrap_or_else(|| default.to_owned()))
+}
+
+fn is_hex(format: &str) -> Option<bool> {
+    match format {
+        "hex" => Some(true),
+        "base64" => Some(false),
+        _ => None,
     }
+}
+
+/// Returns the version that makes tags where `wanted` is asked for.
+fn tagging(key: &NamedKey, wanted: i64) -> Result<u32, String> {
+    sealing(key, wanted).map_err(|why| match why {
+        ItemFault::Version(VersionError::AboveLatest) => {
+            let latest = key.versions().latest();
+            format!("key version does not exist; latest key version is {latest}")
+        }
+        _ => "cannot generate HMAC: version is too old (disallowed by policy)".into(),
+    })
+}
+
+/// Refuses what has no tags to judge.
+fn check_tags(
+    fields: &Fields<'_>,
+    items: &[BatchItem],
+    is_batch: bool,
+    key: &NamedKey,
+) -> Result<(), Halt> {
+    if fields.text(Member::Signature)?.is_some() {
+        let text = format!("key type {} does not support verification", key.policy().kind);
+        return Err(Refusal::bad(text).into());
+    }
+    let with_tags = items.iter().filter(|item| item.tag.is_some()).count();
+    let text = match with_tags {
+        all if all == items.len() => return Ok(()),
+        _ if !is_batch => "neither a 'signature' nor an 'hmac' were given to verify",
+        0 => "no batch_input elements have 'signature' or 'hmac'",
+        _ => "some elements of batch_input are missing 'hmac'",
+    };
+    Err(Refusal::bad(text).into())
 }
 
 fn write_bytes(pen: &mut Pen<'_>, bytes: &[u8], hex: bool, base64: &Base64) {
@@ -250,17 +315,22 @@ impl Tagger<'_> {
         item: &BatchItem,
         version: i64,
         pen: &mut Pen<'_>,
-    ) -> Result<(), ItemFault> {
+    ) -> Result<(), String> {
         if !item.text.is_some() {
-            return Err(ItemFault::Text(ItemText::Input.missing()));
+            let is_verified = verb == Verb::Verify;
+            return Err(
+                if is_verified { "missing input" } else { ItemText::Input.missing() }.into()
+            );
         }
         self.bytes.clear();
         let input = item.text.text(self.body, &mut self.text);
-        self.base64.read(input, &mut self.bytes).map_err(ItemFault::Base64)?;
+        self.base64.read(input, &mut self.bytes).map_err(|at| {
+            format!("unable to decode input as base64: illegal base64 data at input byte {at}")
+        })?;
         if verb == Verb::Hmac {
-            let number = sealing(self.key, version)?;
+            let number = tagging(self.key, version)?;
             let tag = self.version(number)?.tag(self.algorithm, &self.bytes);
-            let tag = tag.map_err(|_| ItemFault::Sealed)?;
+            let tag = tag.map_err(|why| why.to_string())?;
             pen.raw("{\"hmac\":\"vault:v");
             pen.digits(number.into());
             pen.raw(":");
@@ -268,30 +338,39 @@ impl Tagger<'_> {
             pen.raw("\"");
             return Ok(());
         }
-        if !item.tag.is_some() {
-            return Err(ItemFault::Text("missing hmac to verify"));
-        }
         let mut tag = Vec::new();
         let written = item.tag.text(self.body, &mut self.text);
-        let number = read_text(written, &mut tag).map_err(|why| ItemFault::Text(tag_text(why)))?;
-        self.key.versions().opening(number).map_err(ItemFault::Version)?;
+        let (number, encoded) = split_text(written).map_err(tag_text)?;
+        self.key.versions().opening(number).map_err(|why| match why {
+            VersionError::TooNew => "invalid HMAC: version is too new".to_string(),
+            VersionError::TooOld => {
+                "cannot verify HMAC: version is too old (disallowed by policy)".into()
+            }
+            other => other.to_string(),
+        })?;
+        self.base64.read(encoded, &mut tag).map_err(|at| {
+            format!(
+                "unable to decode verification HMAC as base64: illegal base64 data at input byte {at}"
+            )
+        })?;
         let valid = self.version(number)?.verify(self.algorithm, &self.bytes, &tag);
         pen.raw("{");
-        pen.flag("valid", valid.map_err(|_| ItemFault::Sealed)?);
+        pen.flag("valid", valid.map_err(|why| why.to_string())?);
         Ok(())
     }
 
-    fn version(&self, number: u32) -> Result<&KeyVersion, ItemFault> {
+    fn version(&self, number: u32) -> Result<&KeyVersion, String> {
         let found = self.key.versions().get(number);
-        found.map(|version| &**version).ok_or(ItemFault::Version(VersionError::Gone))
+        found.map(|version| &**version).ok_or_else(|| VersionError::Gone.to_string())
     }
 }
 
-fn tag_text(why: vault::TextError) -> &'static str {
+fn tag_text(why: TextError) -> String {
     match why {
-        vault::TextError::NoPrefix => "invalid HMAC to verify: no prefix",
-        vault::TextError::Fields => "invalid HMAC to verify: wrong number of fields",
-        vault::TextError::Version => "invalid HMAC to verify: version number could not be decoded",
-        vault::TextError::Base64 => "invalid HMAC to verify: could not decode base64",
+        TextError::NoPrefix => "invalid HMAC to verify: no prefix",
+        TextError::Fields => "invalid HMAC: wrong number of fields",
+        TextError::Version => "invalid HMAC: version number could not be decoded",
+        TextError::Base64 => "invalid HMAC: could not decode base64",
     }
+    .into()
 }

@@ -54,9 +54,11 @@ impl fmt::Display for ItemFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ItemFault::Text(text) => f.write_str(text),
-            ItemFault::Base64(at) | ItemFault::AadBase64(at) => {
-                write!(f, "illegal base64 data at input byte {at}")
-            }
+            ItemFault::Base64(at) => write!(f, "illegal base64 data at input byte {at}"),
+            ItemFault::AadBase64(at) => write!(
+                f,
+                "unable to get associated_data/additional_data from factory[0]: illegal base64 data at input byte {at}"
+            ),
             ItemFault::Form(why) => why.fmt(f),
             ItemFault::Version(why) => why.fmt(f),
             ItemFault::Key(why) => why.fmt(f),

@@ -221,7 +221,7 @@ class Messages(Case):
             self.assertIs(verify(HELLO)["data"]["valid"], True, algorithm)
             self.assertIs(verify(WORLD)["data"]["valid"], False)
         self.refused(exceptions.InvalidRequest, "no signatures here", self.transit.verify_signed_data, name="tags", hash_input=HELLO, signature="vault:v1:AAAA")
-        self.refused(exceptions.InvalidPath, "unsupported path", self.transit.sign_data, name="tags", hash_input=HELLO)
+        self.refused(exceptions.InvalidRequest, "supports signing", self.transit.sign_data, name="tags", hash_input=HELLO)
 
     def test_hashes_and_random_bytes(self):
         import hashlib

@@ -196,9 +196,11 @@ fn the_status_of_a_batch_follows_its_worst_item() {
     assert_eq!(status(json!([fine, users]), json!(200)).status, 200);
     assert_eq!(status(json!([fine, users]), json!("299")).status, 299);
     assert_eq!(status(json!([users]), json!(200)).status, 400, "none worked");
-    for code in [json!(600), json!(-1), json!(101), json!(204)] {
+    let reverted =
+        "invalid HTTP response code override from partial_failure_response_code, reverting to 400";
+    for code in [json!(600), json!(-1), json!(0), json!(101), json!(204)] {
         let got = status(json!([fine, users]), code);
-        assert_eq!((got.status, got.json()["warnings"].as_array().unwrap().len()), (400, 1));
+        assert_eq!((got.status, got.json()["warnings"].clone()), (400, json!([reverted])));
     }
     for path in ["transit/rewrap/a", "transit/hmac/a"] {
         let got = batch(&mut node, path, json!([{"ciphertext": "x", "input": "!"}, {}]));
@@ -206,10 +208,44 @@ fn the_status_of_a_batch_follows_its_worst_item() {
         assert!(got.results().iter().all(|item| item["error"].is_string()));
     }
     let single = node.post("transit/encrypt/a", r#"{"plaintext":"eA==","associated_data":"!"}"#);
-    assert_eq!(
-        single.error(),
-        (500, "1 error occurred:\n\t* illegal base64 data at input byte 0\n\n".into())
-    );
+    assert_eq!(single.error(), (500, format!("1 error occurred:\n\t* {AAD_BASE64}\n\n")));
+    let data_key = node.post("transit/datakey/wrapped/a", r#"{"associated_data":"!"}"#);
+    assert_eq!(data_key.error(), (500, format!("1 error occurred:\n\t* {AAD_BASE64}\n\n")));
+    let body = r#"{"batch_input":[{"plaintext":"eA==","associated_data":"!"}]}"#;
+    let failed = node.post("transit/encrypt/a", body).results();
+    assert_eq!(failed, [json!({"error": AAD_BASE64, "reference": ""})]);
+}
+
+const AAD_BASE64: &str = "unable to get associated_data/additional_data from factory[0]: illegal base64 data at input byte 0";
+
+/// What OpenBao does of what is there and empty, or null.
+#[test]
+fn what_is_null_or_empty_is_not_there() {
+    let mut node = Node::with_key("{}");
+    let context = "context should be set either in all the request blocks or in none";
+    let items = json!([{"plaintext": "", "context": "eA=="}, {"plaintext": "", "context": ""}]);
+    assert_eq!(encrypt(&mut node, items).error(), (400, context.into()));
+    let good = node.encrypt("x");
+    let items = json!([{"ciphertext": good, "context": "eA=="}, {"ciphertext": good}]);
+    assert_eq!(batch(&mut node, "transit/rewrap/a", items).error(), (400, context.into()));
+    // A row of a database that holds nothing: the others are opened.
+    let got = decrypt(&mut node, json!([{"ciphertext": null}, {"ciphertext": good}]));
+    assert_eq!(got.status, 400);
+    let missing =
+        json!({"plaintext": "", "error": "missing ciphertext to decrypt", "reference": ""});
+    assert_eq!(got.results(), [missing, json!({"plaintext": b64("x"), "reference": ""})]);
+    // A key that an empty context makes has none.
+    for (name, body) in [
+        ("b", json!({"plaintext": "", "context": ""})),
+        ("c", json!({"batch_input": [{"plaintext": "", "context": ""}]})),
+    ] {
+        assert_eq!(node.post(&format!("transit/encrypt/{name}"), body.to_string()).status, 200);
+        assert_eq!(node.get(&format!("transit/keys/{name}")).data()["derived"], json!(false));
+    }
+    let convergent =
+        node.post("transit/encrypt/d", r#"{"plaintext":"","convergent_encryption":true}"#);
+    let text = "convergent encryption requires derivation to be enabled, so context is required";
+    assert_eq!(convergent.error(), (400, text.into()));
 }
 
 #[test]
@@ -223,7 +259,7 @@ fn requests_that_cannot_be_right_are_refused_whole() {
         (json!({}), format!("{list}map[string]interface {{}}")),
         (json!(["x"]), "failed to parse batch input: [0] expected a map, got 'string'".into()),
         (json!([{"plaintext": "eA=="}, {}]), "failed to parse batch input: '[1].plaintext' missing plaintext to encrypt".into()),
-        (json!([{"plaintext": null}]), "failed to parse batch input: '[0].plaintext' missing plaintext to encrypt".into()),
+        (json!([{"plaintext": null}]), "failed to parse batch input: '[0].plaintext' expected type 'string', got unconvertible type '<nil>'".into()),
         (json!([{"plaintext": 5}]), "failed to parse batch input: '[0].plaintext' expected type 'string', got unconvertible type 'json.Number'".into()),
         (json!([{"plaintext": "", "key_version": "1"}]), "failed to parse batch input: '[0].key_version' expected type 'int', got unconvertible type 'string'".into()),
         (json!([{"plaintext": "", "key_version": 1.5}]), "failed to parse batch input: '[0].key_version' expected type 'int', got unconvertible type 'json.Number'".into()),
@@ -413,11 +449,11 @@ fn tags_are_made_and_judged() {
     assert!(
         valid("transit/verify/a/sha3-256", "x", &one).error().1.contains("unsupported algorithm")
     );
-    let items = json!([{"input": b64("x"), "hmac": one, "reference": "r"}, {"input": b64("y"), "hmac": one}, {"input": b64("x")}]);
+    let items = json!([{"input": b64("x"), "hmac": one, "reference": "r"}, {"input": b64("y"), "hmac": one}, {"hmac": one}]);
     let results = batch(&mut node, "transit/verify/a", items).results();
     assert_eq!(results[0], json!({"valid": true, "reference": "r"}));
     assert_eq!(results[1], json!({"valid": false, "reference": ""}));
-    assert_eq!(results[2], json!({"error": "missing hmac to verify", "reference": ""}));
+    assert_eq!(results[2], json!({"error": "missing input", "reference": ""}));
     node.post("transit/keys/h", r#"{"type":"hmac"}"#);
     assert_eq!(node.post("transit/hmac/h", r#"{"input":""}"#).status, 200);
     assert!(
@@ -426,6 +462,64 @@ fn tags_are_made_and_judged() {
             .1
             .contains("not supported for key type hmac")
     );
+}
+
+#[test]
+fn tags_that_cannot_be_judged_say_why() {
+    let mut node = Node::with_key("{}");
+    node.post("transit/keys/a/rotate", "");
+    node.post(
+        "transit/keys/a/config",
+        r#"{"min_decryption_version":2,"min_encryption_version":2}"#,
+    );
+    let input = "unable to decode input as base64: illegal base64 data at input byte 0";
+    let newer = "key version does not exist; latest key version is 2";
+    let older = "cannot generate HMAC: version is too old (disallowed by policy)";
+    for (body, error) in [
+        (json!({"input": "!"}), input),
+        (json!({"input": "", "key_version": 3}), newer),
+        (json!({"input": "", "key_version": 1}), older),
+        (json!({"input": "", "key_version": -1}), older),
+        (json!({"batch_input": [{"input": ""}], "key_version": 3}), newer),
+    ] {
+        let got = node.post("transit/hmac/a", body.to_string());
+        assert_eq!(got.error(), (400, error.into()), "{body}");
+    }
+    let tag = "unable to decode verification HMAC as base64: illegal base64 data at input byte 0";
+    for (hmac, error) in [
+        ("vault:v2", "invalid HMAC: wrong number of fields"),
+        ("vault:vx:AAAA", "invalid HMAC: version number could not be decoded"),
+        ("vault:v3:AAAA", "invalid HMAC: version is too new"),
+        ("vault:v1:AAAA", "cannot verify HMAC: version is too old (disallowed by policy)"),
+        ("vault:v2:!", tag),
+    ] {
+        let got = node.post("transit/verify/a", json!({"input": "", "hmac": hmac}).to_string());
+        assert_eq!(got.error(), (400, error.into()), "{hmac}");
+    }
+    let made = node.post("transit/hmac/a", r#"{"input":""}"#).data()["hmac"].clone();
+    for (body, error) in [
+        (json!({"input": ""}), "neither a 'signature' nor an 'hmac' were given to verify"),
+        (
+            json!({"input": "", "hmac": made, "signature": "x"}),
+            "key type aes256-gcm96 does not support verification",
+        ),
+        (
+            json!({"batch_input": [{"input": ""}]}),
+            "no batch_input elements have 'signature' or 'hmac'",
+        ),
+        (
+            json!({"batch_input": [{"input": "", "hmac": made}, {"input": ""}]}),
+            "some elements of batch_input are missing 'hmac'",
+        ),
+    ] {
+        let got = node.post("transit/verify/a", body.to_string());
+        assert_eq!(got.error(), (400, error.into()), "{body}");
+    }
+    // Of the two members that name an algorithm, tags that are made know one.
+    let tag =
+        |node: &mut Node, body: &str| node.post("transit/hmac/a", body).data()["hmac"].clone();
+    assert_eq!(tag(&mut node, r#"{"input":"","hash_algorithm":"sha2-512"}"#), made);
+    assert_ne!(tag(&mut node, r#"{"input":"","algorithm":"sha2-512"}"#), made);
 }
 
 #[test]
@@ -472,7 +566,35 @@ fn data_keys_random_bytes_and_hashes() {
     assert_eq!(node.post("transit/hash", r#"{"input":"YWJj"}"#).data(), json!({"sum": abc}));
     let long = node.post("transit/hash/sha2-512", r#"{"input":"YWJj","format":"base64"}"#).data();
     assert_eq!(unb64(long["sum"].as_str().unwrap()).len(), 64);
-    assert_eq!(node.post("transit/hash", "{}").error(), (400, "missing input".into()));
+    for (path, body, error) in [
+        ("transit/hash", "{}", "input missing"),
+        (
+            "transit/hash",
+            r#"{"input":"","format":"x"}"#,
+            "unsupported encoding format x; must be \"hex\" or \"base64\"",
+        ),
+        (
+            "transit/random",
+            r#"{"format":"x"}"#,
+            "unsupported encoding format \"x\"; must be \"hex\" or \"base64\"",
+        ),
+        ("transit/random/0", "", "'bytes' cannot be less than 1"),
+        ("transit/random", r#"{"bytes":131073}"#, "'bytes' should be less than 131072"),
+        (
+            "transit/random/dice/5",
+            "",
+            "unsupported entropy source \"dice\"; must be \"platform\" or \"seal\", or \"all\"",
+        ),
+        ("transit/datakey/other/a", "", "Invalid path, must be 'plaintext' or 'wrapped'"),
+        ("transit/datakey/wrapped/a", r#"{"context":"!"}"#, "failed to base64-decode context"),
+        ("transit/sign/a", r#"{"input":""}"#, "no key of this node supports signing"),
+        ("transit/sign/a/sha2-256", r#"{"input":""}"#, "no key of this node supports signing"),
+    ] {
+        assert_eq!(node.post(path, body).error(), (400, error.into()), "{path}");
+    }
+    let warned = node.post("transit/random/seal", "").json()["warnings"].clone();
+    let text = "no seal/entropy augmentation available, using platform entropy source";
+    assert_eq!(warned, json!([text]));
 }
 
 #[test]

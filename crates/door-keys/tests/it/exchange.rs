@@ -40,7 +40,10 @@ fn statuses_and_texts_are_those_of_transit() {
         ("GET", "sys/nope", 404, &path),
         ("GET", "transit/encrypt/a", 405, &operation),
         ("DELETE", "transit/encrypt/a", 405, &operation),
-        ("LIST", "transit/encrypt/a", 405, &operation),
+        ("LIST", "transit/encrypt/a", 404, &path),
+        ("LIST", "transit/keys/a", 404, &path),
+        ("GET", "transit/keys/a/", 404, &path),
+        ("GET", "transit/sign/a", 405, &operation),
         ("POST", "transit/keys", 405, &operation),
         ("POST", "transit/export/encryption-key/a", 405, &operation),
     ];
@@ -52,6 +55,43 @@ fn statuses_and_texts_are_those_of_transit() {
         let got = node.get(at);
         assert_eq!((got.status, got.text.as_str()), (404, "{\"errors\":[]}\n"), "{at}");
     }
+    assert_eq!(node.post("sys/health", "").text, "{\"errors\":[]}\n");
+    let preflight = "preflight capability check returned 403, please ensure client's policies grant access to path \"nope/\"";
+    let bad = [
+        ("GET", "transit/export/nothing/a", "{}", 400, "invalid export type: nothing"),
+        (
+            "GET",
+            "transit/keys?list=true&limit=x",
+            "{}",
+            400,
+            "Field validation failed: error converting input for field \"limit\": expected a whole number",
+        ),
+        (
+            "POST",
+            "transit/cache-config",
+            r#"{"size":5}"#,
+            400,
+            "size must be 0 or a value greater or equal to 10",
+        ),
+        ("POST", "transit/keys/a", r#"{"type":""}"#, 400, "unknown key type "),
+        (
+            "POST",
+            "transit/keys/none/trim",
+            r#"{"min_available_version":1}"#,
+            400,
+            "invalid key name",
+        ),
+        ("POST", "sys/capabilities-self", "{}", 400, "paths must be supplied"),
+        ("GET", "sys/internal/ui/mounts/nope/a", "{}", 403, preflight),
+    ];
+    for (method, at, body, status, text) in bad {
+        let (found, said) = node.call(method, at, body).error();
+        assert_eq!((found, said.starts_with(text)), (status, true), "{method} {at}: {said}");
+    }
+    let sized = node.post("transit/cache-config", r#"{"size":10}"#).data();
+    assert_eq!(sized, json!({"size": 10}));
+    let mount = node.get("sys/internal/ui/mounts/transit/keys").json();
+    assert_eq!((mount["data"]["path"].clone(), mount.get("type")), (json!("transit/"), None));
     assert_eq!(node.call("PATCH", "transit/keys/a", "{}").status, 415);
     assert_eq!(node.get("").status, 404);
 }

@@ -146,7 +146,7 @@ public final class Main {
         refused("not exportable", () -> transit.exportKey("spring", TransitKeyType.ENCRYPTION_KEY));
         transit.createKey("spring-out", VaultTransitKeyCreationRequest.builder().exportable(true).build());
         same(44, transit.exportKey("spring-out", TransitKeyType.ENCRYPTION_KEY).getKeys().get("1").length());
-        refused("unsupported path", () -> transit.sign("spring", Plaintext.of("hello")));
+        refused("supports signing", () -> transit.sign("spring", Plaintext.of("hello")));
     }
 
     private void system() {
