@@ -27,6 +27,14 @@ pub(crate) struct Replay {
 }
 
 impl Replay {
+    /// Goes on behind a number that has no message, at the next one that may have one: one step, however far that is.
+    fn pass_missing<S: MessageStore>(&mut self, turn: &mut Turn<'_, S>) {
+        let here = Some(self.next);
+        (self.missing_from, self.fill_from) = (self.missing_from.or(here), self.fill_from.or(here));
+        let [after, end] = [self.next + 1, self.to + 1];
+        self.next = turn.store.next_kept(after).map_or(end, |next| next.clamp(after, end));
+    }
+
     /// Tells of the run of missing messages that ends before the next one: once, however long it is.
     fn tell_missing<S>(&mut self, turn: &mut Turn<'_, S>) {
         if let Some(from) = self.missing_from.take() {
@@ -36,6 +44,7 @@ impl Replay {
 }
 
 /// What becomes of one message of the range.
+#[derive(PartialEq, Eq)]
 enum Again {
     Sent,
     Filled,
@@ -135,16 +144,15 @@ impl Session {
                 _ => None,
             };
             match message {
-                Some(_) => replay.tell_missing(turn),
-                None => replay.missing_from = replay.missing_from.or(Some(replay.next)),
-            }
-            match message.map(|message| self.send_again(&message, &mut replay, turn, application)) {
-                Some(Again::Sent) => {}
-                Some(Again::Filled) | None => {
-                    replay.fill_from = replay.fill_from.or(Some(replay.next));
+                Some(message) => {
+                    replay.tell_missing(turn);
+                    if self.send_again(&message, &mut replay, turn, application) == Again::Filled {
+                        replay.fill_from = replay.fill_from.or(Some(replay.next));
+                    }
+                    replay.next += 1;
                 }
+                None => replay.pass_missing(turn),
             }
-            replay.next += 1;
             looked_at += 1;
         }
         if replay.next > replay.to {

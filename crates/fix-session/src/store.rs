@@ -49,6 +49,12 @@ pub trait MessageStore {
     /// range in memory.
     fn get(&mut self, seq: u64, into: &mut Vec<u8>) -> bool;
 
+    /// Returns the first number at or above `seq` under which there may be a message; `None` if there is none. Between two messages there can be
+    /// any distance: an operator sets numbers. A store that does not know says `seq`.
+    fn next_kept(&mut self, seq: u64) -> Option<u64> {
+        Some(seq)
+    }
+
     /// Keeps a copy of a whole message from the peer, for those who ask later what was said. Called before it is judged; of what comes
     /// before a logon only the Logon that is taken. A store that keeps nothing of the peer's does nothing.
     fn note_received(&mut self, _bytes: &[u8]) {}
@@ -225,6 +231,10 @@ impl MessageStore for MemoryStore {
         let Some(bytes) = self.messages.get(&seq) else { return false };
         into.extend_from_slice(bytes);
         true
+    }
+
+    fn next_kept(&mut self, seq: u64) -> Option<u64> {
+        self.messages.range(seq..).next().map(|(seq, _)| *seq)
     }
 
     fn reset(&mut self, unix_ms: i64) -> Result<(), StoreError> {

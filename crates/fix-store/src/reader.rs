@@ -133,6 +133,46 @@ impl Reader {
         None
     }
 
+    /// Returns the first number at or above one that has a message. Of each number the newest segment counts that may have it, so a segment has
+    /// the numbers from its own first up to the lowest that a newer one begins with.
+    pub(crate) fn first_from(&mut self, mut seq: u64, messages: Messages<'_>) -> Option<u64> {
+        let Messages { folder, segments, life, .. } = messages;
+        loop {
+            let start = self.locate(seq, messages);
+            let newer = segments.iter().filter(|one| {
+                one.number > start.map_or(life.segment, |place| place.segment) && one.next_out > seq
+            });
+            let end = newer.map(|one| one.next_out).min();
+            if let Some(place) = start
+                && let Some(segment) = segments.iter().find(|one| one.number == place.segment)
+                && let Some((found, at)) = self.first_in(seq, segment, place.offset, folder)
+                && end.is_none_or(|end| found < end)
+            {
+                self.next = Some((found, Place { offset: at, ..place }));
+                return Some(found);
+            }
+            seq = end?;
+        }
+    }
+
+    /// The first number at or above one in a segment, from a place on, and where its record is.
+    fn first_in(
+        &mut self,
+        seq: u64,
+        segment: &Segment,
+        mut at: u64,
+        folder: &Path,
+    ) -> Option<(u64, u64)> {
+        let pages = self.open(segment, folder)?;
+        while let Some(record) = pages.record(at) {
+            if record.kind == Kind::Sent && record.seq >= seq {
+                return Some((record.seq, at));
+            }
+            at += record.len();
+        }
+        None
+    }
+
     /// Finds where the first record of the life begins that was sent under a number or a greater one, or a place before it; `None` if there
     /// are no messages.
     pub(crate) fn place_of(&mut self, seq: u64, messages: Messages<'_>) -> Option<Place> {

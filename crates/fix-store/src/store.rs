@@ -483,6 +483,18 @@ impl MessageStore for FileStore {
         self.staged.life.is_none() && self.reader.find(seq, messages, into)
     }
 
+    fn next_kept(&mut self, seq: u64) -> Option<u64> {
+        let is_new_life = self.staged.life.is_some();
+        let tail = self.tail_sent.iter().filter(|_| !is_new_life);
+        let in_memory = self.staged.sent.iter().chain(tail).map(|sent| sent.0);
+        let in_memory = in_memory.filter(|number| *number >= seq).min();
+        let (folder, segments, marks) = (&self.folder, &self.segments, &self.marks);
+        let messages = Messages { folder, segments, marks, life: self.memo.life };
+        let in_segments = if is_new_life { None } else { self.reader.first_from(seq, messages) };
+        let first = in_memory.into_iter().chain(in_segments).min();
+        first.filter(|number| *number < self.memo.next_out)
+    }
+
     fn note_received(&mut self, bytes: &[u8]) {
         // A step that is too large fails where it sends.
         let _ = self.stage(Kind::Received, 0, bytes);

@@ -80,6 +80,31 @@ fn very_many_messages_are_sent_again_in_pieces_and_others_are_answered_between_t
     );
 }
 
+/// An operator set the next number as high as it can be: the peer is told at once, by one gap fill.
+#[test]
+fn a_number_that_was_set_far_ahead_costs_a_resend_one_gap_fill() {
+    let root = tempfile::tempdir().unwrap();
+    let config = FixSessions::new(vec![echo("A")], vec![]).unwrap();
+    let mut stores = FileStores::open(root.path(), Options::default()).unwrap();
+    for (name, durability) in config.stores() {
+        stores.add(name, durability, START_UNIX_MS).unwrap();
+    }
+    let mut desk = Desk::passing("FIX.4.4", vec![echo("A")], vec![], stores, ());
+    let line = desk.connect();
+    desk.gets(line, "35=A|34=1|49=A|98=0|108=0|");
+    desk.gets(line, "35=D|34=2|49=A|11=a|");
+    desk.drop_line(line);
+    desk.door.stores().set_numbers(0, 999_999_998, 3).unwrap();
+    let line = desk.connect();
+    let logon = desk.gets(line, "35=A|34=3|49=A|98=0|108=0|");
+    assert_eq!(logon, "35=A|34=999999998|98=0|108=0|");
+    let again = desk.gets(line, "35=2|34=4|49=A|7=2|16=0|");
+    let time = desk.time(0);
+    let fill = format!("35=4|34=3|43=Y|122={time}|36=999999999|123=Y|");
+    assert_eq!(again, format!("35=D|34=2|43=Y|122={time}|11=a|{fill}"));
+    assert!(!desk.door.is_resending(desk.lines[line].as_ref().unwrap()));
+}
+
 fn resent(bytes: &[u8]) -> u64 {
     let count = bytes.windows(6).filter(|part| part == b"\x0143=Y\x01").count();
     // The Logon between them and the present is a gap fill.

@@ -83,6 +83,27 @@ fn q6_many_lost_messages_are_told_at_once() {
     assert_eq!(told, [&Notice::NotInStore { from: 2, to: 4 }]);
 }
 
+/// An operator set a number far ahead: what is between costs one gap fill and one turn.
+#[test]
+fn q6_numbers_that_were_never_used_are_filled_at_once_however_many_they_are() {
+    let (mut desk, first) = history();
+    desk.store.set_next_out(999_999_990);
+    desk.sends("c");
+    let now = desk.time(0);
+    let again = format!(
+        "35=8|34=5|43=Y|122={first}|11=b|35=4|34=6|43=Y|122={now}|36=999999990|123=Y|\
+         35=8|34=999999990|43=Y|122={now}|11=c|"
+    );
+    assert_eq!(desk.gets("35=2|34=5|7=5|16=0|"), again);
+    assert!(!desk.session.is_resending());
+    // A range that ends before the next message is filled to its end.
+    let fill = format!("35=4|34=7|43=Y|122={now}|36=900000001|123=Y|");
+    assert_eq!(desk.gets("35=2|34=6|7=7|16=900000000|"), fill);
+    let lost = [(7, 999_999_989), (7, 900_000_000)];
+    let lost = lost.map(|(from, to)| Notice::NotInStore { from, to });
+    assert!(lost.iter().all(|one| desk.notices.contains(one)), "{:?}", desk.notices);
+}
+
 #[test]
 fn q7_a_reject_is_sent_again() {
     let mut desk = Desk::logged_on();

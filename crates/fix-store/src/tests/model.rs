@@ -50,7 +50,7 @@ fn op() -> impl Strategy<Value = Op> {
         4 => (session.clone(), 0..30_u64, 1..12_u64)
             .prop_map(|(session, from, count)| Op::Get { session, from, count }),
         5 => any::<bool>().prop_map(|both| Op::Flush { both }),
-        1 => (session, 1..40_u64, 1..40_u64)
+        1 => (session, prop_oneof![6 => 1..40_u64, 1 => 999_999_000..999_999_999_u64], 1..40_u64)
             .prop_map(|(session, next_out, next_in)| Op::SetNumbers { session, next_out, next_in }),
         2 => Just(Op::Crash),
     ]
@@ -101,6 +101,13 @@ fn check(ops: Vec<Op>, segment_bytes: u64, (growth, steps): (u64, usize)) {
                     let found = got(stores.store(session), seq);
                     assert_eq!(found, got(&mut model.now[session], seq), "{session} {seq}");
                 }
+                let next = stores.store(session).next_kept(from);
+                assert_eq!(next, model.now[session].next_kept(from), "{session} {from}");
+                // What was found is read from where it was found.
+                if let Some(seq) = next {
+                    let found = got(stores.store(session), seq);
+                    assert_eq!(found, got(&mut model.now[session], seq), "{session} {seq}");
+                }
             }
             Op::Flush { both } => {
                 let sessions = if both { &[0, 1][..] } else { &[1] };
@@ -128,8 +135,25 @@ fn check(ops: Vec<Op>, segment_bytes: u64, (growth, steps): (u64, usize)) {
     stores.flush(&[0, 1]).unwrap();
     let wanted = [0, 1].map(|at| seen(&mut model.now[at]));
     assert_eq!(seen_both(&mut stores), wanted);
+    assert_eq!(kept_both(&mut stores), [0, 1].map(|at| kept(&mut model.now[at])));
     drop(stores);
-    assert_eq!(seen_both(&mut open(root.path(), segment_bytes)), wanted);
+    let mut stores = open(root.path(), segment_bytes);
+    assert_eq!(seen_both(&mut stores), wanted);
+    assert_eq!(kept_both(&mut stores), [0, 1].map(|at| kept(&mut model.now[at])));
+}
+
+fn kept_both(stores: &mut Stores) -> [Vec<u64>; 2] {
+    [0, 1].map(|at| kept(stores.store(at)))
+}
+
+/// All numbers that have a message, from one to the next.
+fn kept(store: &mut impl MessageStore) -> Vec<u64> {
+    let (mut numbers, mut seq) = (Vec::new(), 1);
+    while let Some(next) = store.next_kept(seq) {
+        numbers.push(next);
+        seq = next + 1;
+    }
+    numbers
 }
 
 /// The numbers of any store.
@@ -164,6 +188,43 @@ proptest! {
     ) {
         check(ops, segment_bytes, files);
     }
+}
+
+/// From one message to the next it is one step, over numbers that were never used and over damage.
+#[test]
+fn the_next_message_is_found_over_any_distance() {
+    let root = folder();
+    let mut stores = open(root.path(), 3_000);
+    let put = |stores: &mut Stores, count: u64| {
+        for _ in 0..count {
+            let seq = stores.store(0).next_out();
+            stores.store(0).put(&message("M", seq, 300)).unwrap();
+            stores.flush(&[0]).unwrap();
+        }
+    };
+    put(&mut stores, 20);
+    stores.set_numbers(0, 999_999_900, 1).unwrap();
+    for seq in 0..100 {
+        stores.store(0).note_received(&message("R", seq, 300));
+        stores.flush(&[0]).unwrap();
+    }
+    put(&mut stores, 5);
+    let wanted = Vec::from_iter((1..=20).chain(999_999_900..999_999_905));
+    assert_eq!(kept(stores.store(0)), wanted);
+    drop(stores);
+    let mut stores = open(root.path(), 3_000);
+    assert_eq!(kept(stores.store(0)), wanted);
+    // The second segment is damaged from its first record on, and the third is gone.
+    let path = |number| crate::segment::path(&root.path().join("s-A"), number);
+    let mut bytes = std::fs::read(path(2)).unwrap();
+    bytes[64..].fill(0xee);
+    std::fs::write(path(2), bytes).unwrap();
+    std::fs::remove_file(path(3)).unwrap();
+    let left = kept(stores.store(0));
+    assert!(left.len() < wanted.len() && left.len() >= 10, "{left:?}");
+    let has: Vec<u64> =
+        wanted.into_iter().filter(|seq| got(stores.store(0), *seq).is_some()).collect();
+    assert_eq!(left, has);
 }
 
 /// Segments of several pages, and ranges that are longer than a page.
