@@ -72,6 +72,11 @@ impl Refusal {
         Refusal::new(400, text)
     }
 
+    /// A key that is to be deleted, and seals and opens nothing until it is taken back.
+    pub(crate) fn soft_deleted() -> Refusal {
+        Refusal::bad(vault::ChangeError::SoftDeleted.to_string())
+    }
+
     pub(crate) fn denied() -> Refusal {
         Refusal::new(403, "permission denied")
     }

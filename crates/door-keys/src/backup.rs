@@ -278,6 +278,7 @@ fn policy_of(policy: &Object<'_>, versions: &[KeyBackupVersion]) -> Result<KeyPo
         allow_plaintext_backup: policy.flag("allow_plaintext_backup"),
         deletion_allowed: policy.flag("deletion_allowed"),
         imported: true,
+        soft_deleted: policy.flag("soft_deleted"),
         min_decryption: policy.version("min_decryption_version")?.max(1),
         min_encryption: policy.version("min_encryption_version")?,
         min_available: policy.version("min_available_version")?,

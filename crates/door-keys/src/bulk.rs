@@ -122,6 +122,9 @@ impl<G: Gate> Call<'_, G> {
         let name = self.enter(verb, name)?;
         let key = self.gate.keys().get(name.as_str());
         let policy = key.ok_or_else(|| Refusal::bad("encryption key not found"))?.policy();
+        if policy.soft_deleted {
+            return Err(Refusal::soft_deleted().into());
+        }
         if policy.kind.sealing().is_none() {
             let text = format!("{} is not supported for key type {}", verb.name(), policy.kind);
             return Err(Refusal::bad(text).into());
@@ -351,14 +354,20 @@ impl Bulk {
                 Some(other) if other != version => Some(0),
                 _ => Some(version),
             };
-            let key = gate.keys().get(self.name.as_str());
+            let key = self.key_of(gate);
             self.seal(key, version, &inputs, &rows, out);
         } else {
-            let key = gate.keys().get(self.name.as_str());
+            let key = self.key_of(gate);
             self.open(key, &inputs, &rows, out);
         }
         self.items += u64::try_from(part.len()).unwrap_or(0);
         Ok(())
+    }
+
+    /// Returns the key, unless it is gone or out of use.
+    fn key_of<'g, G: Gate>(&self, gate: &'g G) -> Option<&'g NamedKey> {
+        let key = gate.keys().get(self.name.as_str());
+        key.filter(|key| !key.policy().soft_deleted)
     }
 
     /// Takes messages out of the latest version's count, and returns the version; 0 if it has none left, or the key is gone.
@@ -370,7 +379,7 @@ impl Bulk {
     ) -> Result<u32, BulkError> {
         let messages = u64::try_from(count).unwrap_or(u64::MAX);
         loop {
-            let Some(key) = gate.keys().get(self.name.as_str()) else { return Ok(0) };
+            let Some(key) = self.key_of(gate) else { return Ok(0) };
             let version = key.versions().latest();
             let Some(found) = key.versions().get(version) else { return Ok(0) };
             if found.count().take(messages).is_ok() {

@@ -85,6 +85,9 @@ impl<G: Gate> Call<'_, G> {
     fn find(&mut self, what: Crypt, name: &KeyName, fields: &Fields<'_>) -> Result<(), Halt> {
         if let Some(key) = self.gate.keys().get(name.as_str()) {
             let kind = key.policy().kind;
+            if key.policy().soft_deleted {
+                return Err(Refusal::soft_deleted().into());
+            }
             if kind.sealing().is_some() {
                 return Ok(());
             }

@@ -383,6 +383,8 @@ impl<'c, G: Gate> Call<'c, G> {
             (["keys", name, "rotate"], Post) => self.rotate_key(name),
             (["keys", name, "config"], Post) => self.configure_key(name),
             (["keys", name, "trim"], Post) => self.trim_key(name),
+            (["keys", name, "soft-delete"], Delete) => self.soft_delete_key(name, true),
+            (["keys", name, "soft-delete-restore"], Post) => self.soft_delete_key(name, false),
             (["export", kind, name], Get) => self.export_key(kind, name, None),
             (["export", kind, name, version], Get) => self.export_key(kind, name, Some(version)),
             (["backup", name], Get) => self.backup_key(name),
@@ -413,6 +415,7 @@ impl<'c, G: Gate> Call<'c, G> {
             (_, List) => Err(unsupported_path()),
             (["keys"], _)
             | (["keys", _] | ["keys", _, "rotate" | "config" | "trim"], _)
+            | (["keys", _, "soft-delete" | "soft-delete-restore"], _)
             | (["export", _, _] | ["export", _, _, _] | ["backup", _], _)
             | (["restore" | "random" | "hash" | "cache-config"], _)
             | (["restore" | "encrypt" | "decrypt" | "rewrap" | "random" | "hash", _], _)

@@ -6,7 +6,7 @@ use crate::answer::{Halt, Pen, Refusal};
 use crate::backup;
 use crate::body::{Fields, Member};
 use crate::crypt::kind_named;
-use crate::door::{Call, Gate, Room, unsupported_path};
+use crate::door::{Call, Gate, Room};
 use crate::request::query_value;
 use crate::scope::Verb;
 
@@ -68,6 +68,7 @@ impl<G: Gate> Call<'_, G> {
             exportable: fields.flag(Member::Exportable)?,
             allow_plaintext_backup: fields.flag(Member::PlaintextBackup)?,
             auto_rotate_s: fields.seconds(Member::AutoRotate)?,
+            ..KeyConfig::default()
         };
         if config.min_decryption == Some(0) {
             self.warn(
@@ -96,6 +97,24 @@ impl<G: Gate> Call<'_, G> {
             }
         };
         self.change(Change::Trim { name: name.clone(), min_available })?;
+        self.policy(&name)
+    }
+
+    /// Takes a key out of use, or back into it.
+    pub(crate) fn soft_delete_key(&mut self, name: &str, deleted: bool) -> Result<u16, Halt> {
+        let name = self.enter(Verb::Admin, name)?;
+        self.fields(None)?;
+        if self.gate.keys().get(name.as_str()).is_none() {
+            // As others do: there is nothing to use any more.
+            return Ok(204);
+        }
+        let config = KeyConfig { soft_deleted: Some(deleted), ..KeyConfig::default() };
+        if !self.change(Change::Configure { name: name.clone(), config })? {
+            self.warn(match deleted {
+                true => "key was already marked as soft deleted",
+                false => "key was already restored",
+            });
+        }
         self.policy(&name)
     }
 
@@ -178,6 +197,9 @@ impl<G: Gate> Call<'_, G> {
         let Room { random, base64, out, .. } = &mut *self.room;
         let key = self.gate.keys().get(name.as_str()).ok_or_else(Refusal::missing)?;
         let policy = key.policy();
+        if policy.soft_deleted {
+            return Err(Refusal::soft_deleted().into());
+        }
         if !policy.exportable {
             return Err(Refusal::bad("private key material is not exportable").into());
         }
@@ -217,6 +239,9 @@ impl<G: Gate> Call<'_, G> {
         let Room { random, base64, out, .. } = &mut *self.room;
         let key = self.gate.keys().get(name.as_str()).ok_or_else(Refusal::missing)?;
         let policy = key.policy();
+        if policy.soft_deleted {
+            return Err(Refusal::soft_deleted().into());
+        }
         for (allowed, what) in [
             (policy.exportable, "exporting is disallowed on the policy"),
             (policy.allow_plaintext_backup, "plaintext backup is disallowed on the policy"),
@@ -332,7 +357,7 @@ fn write_policy(pen: &mut Pen<'_>, key: &NamedKey) {
     pen.number("min_decryption_version", policy.min_decryption.into());
     pen.number("min_encryption_version", policy.min_encryption.into());
     pen.text("name", key.name().as_str());
-    pen.flag("soft_deleted", false);
+    pen.flag("soft_deleted", policy.soft_deleted);
     pen.flag("supports_decryption", seals);
     pen.flag("supports_derivation", seals);
     pen.flag("supports_encryption", seals);

@@ -37,6 +37,9 @@ impl<G: Gate> Call<'_, G> {
         note.items = u64::try_from(batch.items.len()).unwrap_or(u64::MAX);
         let key = self.gate.keys().get(name.as_str());
         let key = key.ok_or_else(|| Refusal::bad("encryption key not found"))?;
+        if key.policy().soft_deleted {
+            return Err(Refusal::soft_deleted().into());
+        }
         if verb == Verb::Hmac {
             tagging(key, version).map_err(Refusal::bad)?;
         } else {
@@ -173,8 +176,12 @@ impl<G: Gate> Call<'_, G> {
             _ => return Err(Refusal::bad("invalid bit length").into()),
         };
         let item = self.data_key_item(&fields)?;
-        let kind = self.gate.keys().get(name.as_str()).map(|key| key.policy().kind);
-        let kind = kind.ok_or_else(|| Refusal::bad("encryption key not found"))?;
+        let policy = self.gate.keys().get(name.as_str()).map(|key| *key.policy());
+        let policy = policy.ok_or_else(|| Refusal::bad("encryption key not found"))?;
+        if policy.soft_deleted {
+            return Err(Refusal::soft_deleted().into());
+        }
+        let kind = policy.kind;
         if kind.sealing().is_none() {
             return Err(
                 Refusal::bad(format!("datakey is not supported for key type {kind}")).into()

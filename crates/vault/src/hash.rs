@@ -5,12 +5,13 @@ use std::str::FromStr;
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
+use sha3::{Sha3_224, Sha3_256, Sha3_384, Sha3_512};
 use thiserror::Error;
 
 /// Bytes of the longest hash.
 const LONGEST: usize = 64;
 
-/// A hash of the SHA-2 family (FIPS 180-4).
+/// A hash of the SHA-2 family (FIPS 180-4) or the SHA-3 family (FIPS 202).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HashAlgorithm {
     /// SHA-224.
@@ -22,11 +23,19 @@ pub enum HashAlgorithm {
     Sha384,
     /// SHA-512.
     Sha512,
+    /// SHA3-224.
+    Sha3With224,
+    /// SHA3-256.
+    Sha3With256,
+    /// SHA3-384.
+    Sha3With384,
+    /// SHA3-512.
+    Sha3With512,
 }
 
 /// No algorithm has this name.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-#[error("unsupported algorithm: expected sha2-224, sha2-256, sha2-384 or sha2-512")]
+#[error("unsupported algorithm: expected sha2- or sha3- and 224, 256, 384 or 512")]
 pub struct UnknownAlgorithm;
 
 impl FromStr for HashAlgorithm {
@@ -38,6 +47,10 @@ impl FromStr for HashAlgorithm {
             "sha2-256" => Ok(HashAlgorithm::Sha256),
             "sha2-384" => Ok(HashAlgorithm::Sha384),
             "sha2-512" => Ok(HashAlgorithm::Sha512),
+            "sha3-224" => Ok(HashAlgorithm::Sha3With224),
+            "sha3-256" => Ok(HashAlgorithm::Sha3With256),
+            "sha3-384" => Ok(HashAlgorithm::Sha3With384),
+            "sha3-512" => Ok(HashAlgorithm::Sha3With512),
             _ => Err(UnknownAlgorithm),
         }
     }
@@ -77,6 +90,10 @@ impl HashAlgorithm {
             HashAlgorithm::Sha256 => HashSum::of(&Sha256::digest(data)),
             HashAlgorithm::Sha384 => HashSum::of(&Sha384::digest(data)),
             HashAlgorithm::Sha512 => HashSum::of(&Sha512::digest(data)),
+            HashAlgorithm::Sha3With224 => HashSum::of(&Sha3_224::digest(data)),
+            HashAlgorithm::Sha3With256 => HashSum::of(&Sha3_256::digest(data)),
+            HashAlgorithm::Sha3With384 => HashSum::of(&Sha3_384::digest(data)),
+            HashAlgorithm::Sha3With512 => HashSum::of(&Sha3_512::digest(data)),
         }
     }
 
@@ -87,6 +104,10 @@ impl HashAlgorithm {
             HashAlgorithm::Sha256 => tagged::<Hmac<Sha256>>(key, message),
             HashAlgorithm::Sha384 => tagged::<Hmac<Sha384>>(key, message),
             HashAlgorithm::Sha512 => tagged::<Hmac<Sha512>>(key, message),
+            HashAlgorithm::Sha3With224 => tagged::<Hmac<Sha3_224>>(key, message),
+            HashAlgorithm::Sha3With256 => tagged::<Hmac<Sha3_256>>(key, message),
+            HashAlgorithm::Sha3With384 => tagged::<Hmac<Sha3_384>>(key, message),
+            HashAlgorithm::Sha3With512 => tagged::<Hmac<Sha3_512>>(key, message),
         }
     }
 }
@@ -137,8 +158,49 @@ mod tests {
             hex(algorithm.sum(b"abc")),
             "23097d223405d8228642a477bda255b32aadbce4bda0b3f7e36c9da7"
         );
-        for name in ["", "sha2", "sha256", "SHA2-256", "sha3-256", "md5"] {
+        for name in ["", "sha2", "sha256", "SHA2-256", "sha3", "sha3-128", "md5"] {
             assert_eq!(name.parse::<HashAlgorithm>(), Err(UnknownAlgorithm), "{name}");
+        }
+    }
+
+    /// FIPS 202's example "abc", NIST's of HMAC with the key "Jefe", and keys longer than a block, as Python's hashlib over OpenSSL has them.
+    #[test]
+    fn sha3_has_the_vectors_of_the_standards() {
+        let hex = |sum: HashSum| -> String {
+            sum.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
+        };
+        let known = [
+            (
+                "sha3-224",
+                "e642824c3f8cf24ad09234ee7d3c766fc9a3a5168d0c94ad73b46fdf",
+                "7fdb8dd88bd2f60d1b798634ad386811c2cfc85bfaf5d52bbace5e66",
+                "d9016ebbf443ee5380e4693f48218973b40bf6e14358a302adaba272",
+            ),
+            (
+                "sha3-256",
+                "3a985da74fe225b2045c172d6bd390bd855f086e3e9d525b46bfe24511431532",
+                "c7d4072e788877ae3596bbb0da73b887c9171f93095b294ae857fbe2645e1ba5",
+                "29565b577630949e0ede51a9b21c505987709e280d18f07852d81df8a560b673",
+            ),
+            (
+                "sha3-384",
+                "ec01498288516fc926459f58e2c6ad8df9b473cb0fc08c2596da7cf0e49be4b298d88cea927ac7f539f1edf228376d25",
+                "f1101f8cbf9766fd6764d2ed61903f21ca9b18f57cf3e1a23ca13508a93243ce48c045dc007f26a21b3f5e0e9df4c20a",
+                "b285979a3ee203bf747a527cc4eb58eeab4013e19276e065695913d7e2fd0c94db896a124fafc70d8a6ebb54b9740721",
+            ),
+            (
+                "sha3-512",
+                "b751850b1a57168a5693cd924b6b096e08f621827444f70d884f5d0240d2712e10e116e9192af3c91a7ec57647e3934057340b4cf408d5a56592f8274eec53f0",
+                "5a4bfeab6166427c7a3647b747292b8384537cdb89afb3bf5665e4c5e709350b287baec921fd7ca0ee7a0c31d022a95e1fc92ba9d77df883960275beb4e62024",
+                "924882f1f48e17f9ca1cb67a89e2e6ed43f96c87841486e6fa4ddd7045582783c9ec6b7acac8117c65cab855f7e0229dda1e31e6d1d7dd6709b26c554ae09e2a",
+            ),
+        ];
+        for (name, sum, tag, of_long) in known {
+            let algorithm: HashAlgorithm = name.parse().unwrap();
+            assert_eq!(hex(algorithm.sum(b"abc")), sum, "{name}");
+            let message = b"what do ya want for nothing?";
+            assert_eq!(hex(algorithm.tag(b"Jefe", message)), tag, "{name}");
+            assert_eq!(hex(algorithm.tag(&[9; 200], &[7; 200])), of_long, "{name}");
         }
     }
 }

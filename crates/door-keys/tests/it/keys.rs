@@ -344,3 +344,44 @@ fn upserts_can_be_forbidden() {
         (400, "encryption key not found".into())
     );
 }
+
+/// A key that is taken out of use does nothing until it is taken back; what it sealed opens then.
+#[test]
+fn a_soft_deleted_key_waits() {
+    let mut node = Node::with_key(r#"{"exportable":true,"allow_plaintext_backup":true}"#);
+    let sealed = node.encrypt("x");
+    let soft = |node: &mut Node| node.call("DELETE", "transit/keys/a/soft-delete", "");
+    assert_eq!(soft(&mut node).data()["soft_deleted"], json!(true));
+    assert_eq!(
+        soft(&mut node).json()["warnings"],
+        json!(["key was already marked as soft deleted"])
+    );
+    let body =
+        json!({"plaintext": "", "ciphertext": sealed, "input": "", "hmac": sealed}).to_string();
+    for path in [
+        "encrypt/a",
+        "decrypt/a",
+        "rewrap/a",
+        "hmac/a",
+        "verify/a",
+        "datakey/wrapped/a",
+        "keys/a/rotate",
+    ] {
+        let refused = (400, "refusing to use soft-deleted key".to_string());
+        assert_eq!(node.post(&format!("transit/{path}"), &body).error(), refused, "{path}");
+    }
+    for path in ["export/encryption-key/a", "backup/a"] {
+        assert_eq!(node.get(&format!("transit/{path}")).status, 400, "{path}");
+    }
+    let bulk = node.post("transit/bulk/encrypt/a", [1, 0, 0, 0, 7]);
+    assert_eq!(bulk.status, 400);
+    assert_eq!(node.call("LIST", "transit/keys", "").data(), json!({"keys": ["a"]}));
+    assert_eq!(node.get("transit/keys/a").data()["soft_deleted"], json!(true));
+    let restore = |node: &mut Node| node.post("transit/keys/a/soft-delete-restore", "");
+    assert_eq!(restore(&mut node).data()["soft_deleted"], json!(false));
+    assert_eq!(restore(&mut node).json()["warnings"], json!(["key was already restored"]));
+    assert_eq!(node.decrypt(&sealed).unwrap(), "x");
+    assert_eq!(node.post("transit/keys/none/soft-delete-restore", "").status, 204);
+    let mut limited = node.limited("transit/encrypt/a");
+    assert_eq!(soft(&mut limited).status, 403);
+}

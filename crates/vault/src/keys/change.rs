@@ -104,6 +104,9 @@ pub enum ChangeError {
     /// A restore would replace a key.
     #[error("key {0:?} already exists: restore it under another name, or with force")]
     Exists(KeyName),
+    /// The key is not used until it is taken back.
+    #[error("refusing to use soft-deleted key")]
+    SoftDeleted,
     /// There are as many keys as there may be.
     #[error("there are {0} keys, as many as there may be: delete one, or allow more")]
     TooMany(usize),
@@ -229,6 +232,9 @@ impl Keys {
 
     fn rotate(&self, name: &KeyName, now_s: u64, random: &mut Drbg) -> Result<Record, ChangeError> {
         let key = self.known(name)?;
+        if key.policy.soft_deleted {
+            return Err(ChangeError::SoftDeleted);
+        }
         let number = key.versions.latest().checked_add(1).ok_or(ChangeError::VersionsUsed)?;
         let version = self.new_version(name, key.policy.kind, number, now_s, random)?;
         Ok(Record::Rotated { name: name.clone(), version })
@@ -370,6 +376,7 @@ fn configured(key: &NamedKey, config: &KeyConfig) -> Result<Option<Record>, Chan
     if let Some(period) = config.auto_rotate_s {
         policy.auto_rotate_s = period;
     }
+    policy.soft_deleted = config.soft_deleted.unwrap_or(policy.soft_deleted);
     policy.deletion_allowed = config.deletion_allowed.unwrap_or(policy.deletion_allowed);
     policy.exportable |= config.exportable.unwrap_or(false);
     policy.allow_plaintext_backup |= config.allow_plaintext_backup.unwrap_or(false);

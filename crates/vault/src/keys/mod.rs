@@ -150,12 +150,13 @@ impl Keys {
         self.names.values().map(Arc::as_ref)
     }
 
-    /// Returns the names of keys whose period of rotation has ended at `now_s`, in seconds since 1970.
+    /// Returns the names of keys whose period of rotation has ended at `now_s`, in seconds since 1970, but for those that are soft-deleted.
     pub fn due(&self, now_s: u64) -> impl Iterator<Item = &KeyName> {
         let is_due = move |key: &&NamedKey| {
             let period = key.policy.auto_rotate_s;
             let made = key.versions.get(key.versions.latest()).map(|latest| latest.created_s);
-            period > 0 && made.is_some_and(|made| now_s >= made.saturating_add(period))
+            let is_used = period > 0 && !key.policy.soft_deleted;
+            is_used && made.is_some_and(|made| now_s >= made.saturating_add(period))
         };
         self.iter().filter(is_due).map(NamedKey::name)
     }

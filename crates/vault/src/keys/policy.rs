@@ -70,6 +70,8 @@ pub struct KeyPolicy {
     pub deletion_allowed: bool,
     /// Its bytes were made elsewhere.
     pub imported: bool,
+    /// It seals and opens nothing until it is taken back ([`KeyConfig::soft_deleted`]).
+    pub soft_deleted: bool,
     /// The least version that opens; from 1.
     pub min_decryption: u32,
     /// The least version that seals; 0: the latest alone is meant where nobody says, and any may be asked for.
@@ -91,6 +93,7 @@ impl KeyPolicy {
             allow_plaintext_backup: false,
             deletion_allowed: false,
             imported: false,
+            soft_deleted: false,
             min_decryption: 1,
             min_encryption: 0,
             min_available: 0,
@@ -108,6 +111,8 @@ pub struct KeyConfig {
     pub min_encryption: Option<u32>,
     /// [`KeyPolicy::deletion_allowed`].
     pub deletion_allowed: Option<bool>,
+    /// [`KeyPolicy::soft_deleted`].
+    pub soft_deleted: Option<bool>,
     /// [`KeyPolicy::exportable`]; `false` is ignored once it is on, as in Transit.
     pub exportable: Option<bool>,
     /// [`KeyPolicy::allow_plaintext_backup`]; `false` is ignored once it is on.

@@ -7,7 +7,8 @@
 //!  +-----+-----+------------------------------+
 //!
 //!  name     u8 length, bytes
-//!  policy   kind u8, key bytes u16, flags u8 (1 derived, 2 convergent, 4 exportable, 8 plaintext backup, 16 deletion, 32 imported),
+//!  policy   kind u8, key bytes u16, flags u8 (1 derived, 2 convergent, 4 exportable, 8 plaintext backup, 16 deletion, 32 imported,
+//!           64 soft-deleted),
 //!           min decryption u32, min encryption u32, min available u32, rotation in seconds u64
 //!  version  number u32, created u64, messages reserved u64, wrapped: u16 length, bytes
 //!
@@ -182,6 +183,7 @@ impl Writer {
             policy.allow_plaintext_backup,
             policy.deletion_allowed,
             policy.imported,
+            policy.soft_deleted,
         ];
         let bits = flags.into_iter().rev().fold(0, |bits, flag| bits << 1 | u8::from(flag));
         self.bytes(&[bits]);
@@ -195,7 +197,7 @@ impl Writer {
 /// The code of `hmac`, beside those of [`KeyType`].
 const HMAC_CODE: u8 = 16;
 /// Flags that there are.
-const FLAGS: u32 = 6;
+const FLAGS: u32 = 7;
 
 struct Reader<'a> {
     rest: &'a [u8],
@@ -293,6 +295,7 @@ impl<'a> Reader<'a> {
             allow_plaintext_backup: flag(3),
             deletion_allowed: flag(4),
             imported: flag(5),
+            soft_deleted: flag(6),
             min_decryption: self.number()?,
             min_encryption: self.number()?,
             min_available: self.number()?,
@@ -315,6 +318,7 @@ mod tests {
         };
         let mut policy = KeyPolicy::new(KeyKind::Hmac { key_bytes: 512 });
         (policy.derived, policy.deletion_allowed, policy.imported) = (true, true, true);
+        policy.soft_deleted = true;
         (policy.min_decryption, policy.min_encryption, policy.min_available) = (3, 4, 2);
         policy.auto_rotate_s = 86_400;
         let gcm = KeyPolicy::new(KeyKind::Sealing(KeyType::Aes256CbcHmacSha256));

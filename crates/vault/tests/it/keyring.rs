@@ -510,6 +510,15 @@ fn rotations_are_due_when_their_period_ends() {
     let due = |store: &Store, now| store.keys().due(now).cloned().collect::<Vec<_>>();
     assert_eq!(due(&store, 4599), []);
     assert_eq!(due(&store, 4600), [name("a")]);
+    let soft_deleted = |store: &mut Store, on| {
+        let config = KeyConfig { soft_deleted: Some(on), ..KeyConfig::default() };
+        store.change(&Change::Configure { name: name("a"), config }, 4600).unwrap()
+    };
+    assert!(soft_deleted(&mut store, true));
+    assert_eq!(due(&store, 4600), [], "nobody uses it");
+    let refused = store.change(&Change::Rotate(name("a")), 4600);
+    assert_eq!(refused, Err(ChangeError::SoftDeleted.into()));
+    assert!(soft_deleted(&mut store, false));
     store.change(&Change::Rotate(name("a")), 4600).unwrap();
     assert_eq!(due(&store, 4600), []);
 }
