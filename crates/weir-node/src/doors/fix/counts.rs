@@ -14,7 +14,7 @@ counters! {
         gaps: "Gaps in what a peer sent, each asked for again.";
         rejects: "Messages answered with a Reject (3).";
         peer_rejects: "Messages of ours that a peer answered with a Reject (3).";
-        lost: "Messages that a peer gave up with a SequenceReset, and numbers that show that one side has lost data.", failing("fix_lost", "/docs/fix.md#alarms");
+        lost: "Messages that a peer gave up with a SequenceReset, numbers that show that one side has lost data, and records that cannot be read.", failing("fix_lost", "/docs/fix.md#alarms");
         unaddressed: "Messages of a venue that could go to no client; they are in the venue's store.", failing("fix_unaddressed", "/docs/fix.md#alarms");
         store_failures: "Steps whose messages could not be kept, so that nothing of them left.", failing("fix_store", "/docs/fix.md#alarms");
     }
@@ -51,7 +51,14 @@ impl FixCounts {
                     "FIX: a peer rejected a message that is not known to be anybody's"
                 );
             }
-            other => tracing::warn!(session, ?other, "FIX"),
+            other => match sentence(other) {
+                Some((Weight::Lost, told)) => {
+                    self.lost.add(1);
+                    tracing::error!(session, "FIX: {told}");
+                }
+                Some((Weight::Known, told)) => tracing::warn!(session, "FIX: {told}"),
+                None => tracing::warn!(session, ?other, "FIX"),
+            },
         }
     }
 
@@ -84,7 +91,75 @@ impl FixCounts {
                 self.peer_rejects.add(1);
                 tracing::warn!(session, ?ref_seq, text, "FIX: the peer rejected a message");
             }
+            Notice::WaitingLost => {
+                self.lost.add(1);
+                tracing::error!(
+                    session,
+                    "FIX: a message that may not have reached the peer before the numbers began again is not kept any more, and cannot be sent as a new one; compare its orders with the peer's"
+                );
+            }
             other => tracing::info!(session, ?other, "FIX"),
         }
+    }
+}
+
+/// What becomes of something that is said in a sentence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Weight {
+    /// It is counted as lost.
+    Lost,
+    Known,
+}
+
+/// What is to be said of the ids of a venue's orders: what it means, and what to do.
+fn sentence(happening: &Happening) -> Option<(Weight, String)> {
+    let said = match happening {
+        Happening::IdsLost(_, records) => {
+            let told = format!(
+                "{records} records of whose the orders and requests at this venue are cannot be read: they are damaged, or their file is gone. Reports on these orders may go to no client; they are kept in the venue's files then. Compare the open orders with the venue and with the clients, and name in `unaddressed` who gets what is nobody's"
+            );
+            (Weight::Lost, told)
+        }
+        Happening::IdsFill(_, ids) => {
+            let told = format!(
+                "{ids} orders at this venue are not known to be closed, 7/8 of those that there is room for: when it is taken, new orders are refused. Look for orders whose last reports did not come"
+            );
+            (Weight::Known, told)
+        }
+        Happening::IdsFull(_) => {
+            let told = "a new order was refused, because all the room for ids at this venue is taken by orders that are not known to be closed. Look for orders whose last reports did not come";
+            (Weight::Known, told.to_owned())
+        }
+        Happening::NotSentAgain(_) => {
+            let told = "the venue asked again for an order that is older than max_order_age_ms, and on which it has reported: it was not sent again, and its client was told nothing";
+            (Weight::Known, told.to_owned())
+        }
+        _ => return None,
+    };
+    Some(said)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doors::fix::of;
+
+    #[test]
+    fn what_is_said_of_ids_has_its_session_and_says_what_to_do() {
+        let counts = FixCounts::default();
+        for (happening, lost, parts) in [
+            (Happening::IdsLost(7, 12), 1, ["12 records", "name in `unaddressed`"]),
+            (Happening::IdsFill(7, 900), 1, ["900 orders", "Look for orders"]),
+            (Happening::IdsFull(7), 1, ["was refused", "Look for orders"]),
+            (Happening::NotSentAgain(7), 1, ["max_order_age_ms", "was told nothing"]),
+        ] {
+            assert_eq!(of(&happening), Some(7), "{happening:?}");
+            let (_, told) = sentence(&happening).unwrap();
+            assert!(parts.iter().all(|part| told.contains(part)), "{told}");
+            counts.tell("VENUE", &happening);
+            assert_eq!(counts.lost.get(), lost, "{happening:?}");
+        }
+        counts.tell("CLIENT1", &Happening::Notice(7, Notice::WaitingLost));
+        assert_eq!(counts.lost.get(), 2);
     }
 }

@@ -456,6 +456,10 @@ fn of(happening: &door_fix::Happening) -> Option<usize> {
         | Happening::Ends(session, _)
         | Happening::StoreFailed(session, _)
         | Happening::Unaddressed(session)
+        | Happening::IdsFill(session, _)
+        | Happening::IdsFull(session)
+        | Happening::IdsLost(session, _)
+        | Happening::NotSentAgain(session)
         | Happening::UnknownRejected(session) => Some(*session),
         _ => None,
     }
