@@ -68,18 +68,27 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         }
     }
 
-    /// Says that the stores of a session are older than what it sent and got. What its peer sends again may have been passed on, and goes on with
-    /// 97=Y from now on; whose an order is that the book of a venue does not know nobody can say, also where it was one client's.
+    /// Says that the stores of some sessions are older than what these sent and got. What their peers send again may have been passed on, and goes
+    /// on with 97=Y from now on; whose an order is that the book of a venue does not know nobody can say, also where it was one client's. The
+    /// numbers behind which they go on are kept with that, of all of them or of none.
     ///
     /// # Errors
     /// [`StoreError`] if that cannot be kept.
-    pub fn doubt(&mut self, session: usize) -> Result<(), StoreError> {
-        self.seats[session].is_behind = true;
-        if !self.seats[session].is_venue() || !self.stores.has_book(session) {
-            return Ok(());
+    pub fn doubt(&mut self, sessions: &[usize]) -> Result<(), StoreError> {
+        for at in sessions.iter().copied() {
+            self.seats[at].is_behind = true;
+            let store = self.stores.store(at);
+            // It is the same number, and a change that brings all that is known of the session to the disk.
+            store.set_next_in(store.next_in())?;
+            if self.seats[at].is_venue() && self.stores.has_book(at) {
+                self.with_book(at, |book, store| book.forget_before(store));
+            }
         }
-        self.with_book(session, |book, store| book.forget_before(store));
-        self.stores.flush(&[session])
+        let kept = self.stores.flush(sessions);
+        if kept.is_err() {
+            sessions.iter().for_each(|at| self.load_book(*at));
+        }
+        kept
     }
 
     /// Reads the book of a venue that has one.

@@ -34,7 +34,7 @@ pub enum OpenError {
     },
     /// There are messages, but the file that says which of them count is gone.
     #[error(
-        "{} has messages of sessions, but its file `numbers` is gone; restore it from a copy, or move the folder away and reset the sessions with their peers",
+        "{0} has messages of sessions, and with them a file `numbers` is expected that says which of them count and which number is next: it is gone. Restore the whole of {0} from a copy. Where there is none, move {0} away and start the node: a session that its journal knows goes on behind what the journal has, and its peer gets a gap fill; one that it does not know begins at 1, so reset that with its peer. Then compare orders with the peers",
         folder.display()
     )]
     NoNumbers {

@@ -345,11 +345,6 @@ impl FileStore {
         })
     }
 
-    /// Has the memo that it was opened with kept by the next flush.
-    pub(crate) fn is_to_be_kept(&mut self) {
-        self.staged.changed = true;
-    }
-
     /// Sets the numbers, as an operator does between two connections. Messages that were sent under `next_out` or a greater number are never
     /// sent again under it; those that may not have reached the peer wait.
     pub(crate) fn set_numbers(&mut self, next_out: u64, next_in: u64) {

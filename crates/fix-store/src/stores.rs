@@ -112,8 +112,11 @@ impl<N: Numbers> FileStores<N> {
     /// message, what they do not have a peer gets as a gap fill, and nothing that came before is asked for again. Returns how many sent
     /// messages are missing then, too; `None` if the files are not older.
     ///
+    /// On the disk they are so from the next flush of the session on that changes anything: until then the files are still older, for whoever
+    /// opens them, and [`FileStores::kept`] says nothing. So what has to be known of it is not lost where something fails in between.
+    ///
     /// # Errors
-    /// [`OpenError`], also if the numbers cannot be kept.
+    /// [`OpenError`].
     pub fn add_behind(
         &mut self,
         name: &str,
@@ -126,9 +129,6 @@ impl<N: Numbers> FileStores<N> {
             return Ok((self.add(name, durability, then.created_unix_ms)?, None));
         };
         let at = self.add_with(name, durability, memo)?;
-        self.stores[at].is_to_be_kept();
-        self.write(&[at])?;
-        self.stores[at].settle();
         Ok((at, Some(missing)))
     }
 
@@ -183,7 +183,8 @@ impl<N: Numbers> FileStores<N> {
     /// Returns what is kept of a session, by its last flush; `None` where nothing was yet.
     #[must_use]
     pub fn kept(&self, session: usize) -> Option<Memo> {
-        self.numbers.newest(self.stores.get(session)?.name())
+        let store = self.stores.get(session)?;
+        self.numbers.newest(store.name()).filter(|memo| *memo == store.flushed())
     }
 
     /// Removes messages that are too old or too many, whole segments at a time, and returns how many bytes. A peer that asks for one of

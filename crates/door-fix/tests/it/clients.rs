@@ -298,7 +298,7 @@ fn without_an_age_every_order_is_sent_again() {
 #[test]
 fn what_a_client_sends_again_whose_stores_are_behind_may_be_a_second_time() {
     let mut floor = floor(["", ""], |_| {});
-    floor.desk.door.doubt(0).unwrap();
+    floor.desk.door.doubt(&[0]).unwrap();
     let again = |id: &str, desk: &Desk<Vec<MemoryStore>>| {
         format!("35=D|43=Y|122={}|11={id}|55=X|", desk.time(-1))
     };

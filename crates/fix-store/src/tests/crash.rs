@@ -155,7 +155,11 @@ fn lost_numbers_are_an_error_and_not_a_new_session() {
     fs::remove_file(root.path().join("numbers")).unwrap();
     let error = FileStores::open(root.path(), Options::default()).unwrap_err();
     assert!(matches!(error, OpenError::NoNumbers { .. }), "{error}");
-    assert!(error.to_string().contains("restore it from a copy"), "{error}");
+    let told = error.to_string();
+    for part in ["a file `numbers` is expected", "it is gone", "Restore the whole of", "move "] {
+        assert!(told.contains(part), "{told}");
+    }
+    assert_eq!(told.matches(&root.path().display().to_string()).count(), 3, "{told}");
 }
 
 #[test]

@@ -212,8 +212,15 @@ fn files_that_are_older_than_a_checkpoint_go_on_behind_it() {
         // No number is used again, nothing is asked for again, and nothing of another life is sent under the numbers of this one.
         let next_in = known.memo.next_in;
         assert_eq!((numbers(&mut stores), kept(&mut stores)), ((next, next_in), has.to_vec()));
+        assert_eq!(stores.kept(0), None);
         drop(stores);
-        // Killed at once: the files are not behind any more.
+        // Killed before it was kept: it is said again. After the first flush the files are not behind any more.
+        let mut stores = empty();
+        assert_eq!(add(&mut stores, known), (0, Some(missing)));
+        stores.store(0).set_next_in(next_in).unwrap();
+        stores.flush(&[0]).unwrap();
+        assert_eq!(stores.kept(0).map(|memo| (memo.next_out, memo.next_in)), Some((next, next_in)));
+        drop(stores);
         let mut stores = empty();
         assert_eq!(add(&mut stores, known), (0, None));
         assert_eq!(numbers(&mut stores), (next, next_in));

@@ -61,11 +61,12 @@ impl FixDoor {
         let FixSettings { sessions: config, passwords, dials, anew } = settings;
         let durabilities: Vec<Durability> = config.stores().map(|(_, one)| one).collect();
         let behind = prepare(sessions, &config, (&passwords, &self.checkpoints.known), clock)?;
-        self.counters.fix.lost.add(behind.len());
         let numbers =
             sessions.adopt(config, &anew, clock).map_err(|error| vec![format!("fix: {error}")])?;
-        for at in behind {
-            sessions.doubt(at).map_err(|error| vec![format!("fix: {error}")])?;
+        self.counters.fix.lost.add(behind.len());
+        if let Err(error) = sessions.doubt(&behind) {
+            // They go on so, and it is kept with the first that changes: until then the files are still behind, for a start as well.
+            tracing::error!(%error, "FIX: the numbers of new sessions could not be kept yet");
         }
         for (number, durability) in numbers.iter().zip(durabilities) {
             sessions.stores().set_durability(*number, durability);

@@ -174,3 +174,45 @@ fn answer(waiting: &mut Vec<Setter>, result: impl Fn(&Setter) -> Option<Result<(
         waits
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use fix_session::{Durability, MessageStore, MessageStores};
+    use fix_store::{FileStores, Options};
+
+    use super::*;
+
+    /// A start or a reload that fails behind the first session loses nothing of what has to be known of it.
+    #[test]
+    fn what_is_behind_is_still_behind_after_a_later_session_failed() {
+        let root = tempfile::tempdir().unwrap();
+        let open = |folder: &str| FileStores::open(&root.path().join(folder), Options::default());
+        let mut stores = open("before").unwrap();
+        let mut known = Known::new();
+        for (at, name) in ["A", "B"].into_iter().enumerate() {
+            stores.add(name, Durability::Sealed, 5).unwrap();
+            stores.store(at).put(b"8=FIX.4.4").unwrap();
+            stores.flush(&[at]).unwrap();
+            let memo = stores.kept(at).unwrap();
+            known.insert(name.into(), Checkpoint { name: name.into(), memo, is_set: false });
+        }
+        let add = |stores: &mut FileStores<_>, name| {
+            super::super::add(stores, (name, Durability::Sealed), 5, &known)
+        };
+        // The folder of before is gone, and that of the second session cannot be made.
+        let in_the_way = root.path().join("now/s-B");
+        let mut stores = open("now").unwrap();
+        std::fs::write(&in_the_way, b"").unwrap();
+        assert_eq!(add(&mut stores, "A").unwrap(), (0, true));
+        add(&mut stores, "B").unwrap_err();
+        // As a reload goes on,
+        stores.truncate(0);
+        assert_eq!(add(&mut stores, "A").unwrap(), (0, true));
+        drop(stores);
+        // and as a start does.
+        std::fs::remove_file(in_the_way).unwrap();
+        let mut stores = open("now").unwrap();
+        assert_eq!(add(&mut stores, "A").unwrap(), (0, true));
+        assert_eq!(add(&mut stores, "B").unwrap(), (1, true));
+    }
+}

@@ -126,9 +126,7 @@ fn open(config: &Config, now_ms: u64, known: &Known) -> Result<(Sessions, usize)
     let secret = table::Secret::new(u128::from_le_bytes(random));
     let mut door = door_fix::Door::new(sessions, stores, passwords, secret)
         .map_err(|error| format!("fix.session: {error}"))?;
-    for at in &behind {
-        door.doubt(*at).map_err(|error| format!("fix: {error}"))?;
-    }
+    door.doubt(&behind).map_err(|error| format!("fix: {error}"))?;
     Ok((door, behind.len()))
 }
 
