@@ -172,6 +172,8 @@ pub struct Door<S, G> {
     ready: Vec<Ready>,
     /// The sessions that steps touched since the last flush, each once.
     touched: Vec<usize>,
+    /// Room for the group of each of them.
+    groups: Vec<usize>,
     /// One of them has ended its connection.
     has_ended: bool,
     /// Room that is used again by each step: for the bytes of [`Ready`], and the ids of a message.
@@ -211,6 +213,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
             happenings,
             ready,
             touched: Vec::new(),
+            groups: Vec::new(),
             has_ended: false,
             spare_bytes: Vec::new(),
             claims: Claims::default(),
@@ -584,6 +587,24 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         self.has_ended |= seat.has_ended();
     }
 
+    /// Notes that a session, which is touched, gave something to another one, or went by what that one has: of both all is kept or nothing.
+    pub(crate) fn tie(&mut self, from: usize, to: usize) {
+        debug_assert!(self.seats[from].is_touched, "untied by the next flush");
+        self.touch(to);
+        let (from, to) = (self.group(from), self.group(to));
+        if from != to {
+            self.seats[from].tied_to = Some(to);
+        }
+    }
+
+    /// The session that stands for all that are tied to each other.
+    fn group(&self, mut at: usize) -> usize {
+        while let Some(next) = self.seats[at].tied_to {
+            at = next;
+        }
+        at
+    }
+
     /// Reports whether what steps did may wait for the next flush, of which the last was this session's: no connection has ended, whose bytes
     /// the next one of the same session would get, and nothing is being sent again, which goes on when bytes have left.
     fn can_wait(&self, at: usize) -> bool {
@@ -598,25 +619,27 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
     }
 
     /// Makes what steps did outlive the process, with one write and at most one wait for the disk for all of them. Their bytes are then in
-    /// [`Door::take_ready`]; what cannot be kept did not happen, and its sessions log out.
+    /// [`Door::take_ready`]; what cannot be kept did not happen, and its sessions log out. Others go on.
     pub fn flush(&mut self, clock: Clock) {
         self.settle(clock);
         self.hand_out_but(None);
     }
 
-    /// Makes what steps did outlive the process. What cannot be kept did not happen.
+    /// Makes what steps did outlive the process. What cannot be kept did not happen, of a session and of those with which it exchanged
+    /// something; the others go on.
     fn settle(&mut self, clock: Clock) {
         let touched = std::mem::take(&mut self.touched);
-        if !touched.is_empty()
-            && let Err(error) = self.stores.flush(&touched)
-        {
-            for at in touched.iter().copied() {
+        if !touched.is_empty() {
+            let mut groups = std::mem::take(&mut self.groups);
+            groups.clear();
+            groups.extend(touched.iter().map(|at| self.group(*at)));
+            for (at, error) in self.stores.flush_apart(&touched, &groups) {
                 self.seats[at].out = Outbox::default();
                 self.happenings.push(Happening::StoreFailed(at, error.clone()));
-                let error = error.clone();
                 self.step(at, clock, |seat, _, turn| seat.session.store_failed(error, turn));
                 self.load_book(at);
             }
+            self.groups = groups;
         }
         self.touched = touched;
     }
@@ -625,7 +648,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
     fn hand_out_but(&mut self, one: Option<usize>) {
         let mut touched = std::mem::take(&mut self.touched);
         for at in touched.drain(..) {
-            self.seats[at].is_touched = false;
+            (self.seats[at].is_touched, self.seats[at].tied_to) = (false, None);
             if Some(at) != one {
                 self.make_ready(at);
             }

@@ -205,7 +205,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         let before = self.happening();
         self.touch(at);
         self.flush(clock);
-        Ok(self.failed_since(before)?)
+        Ok(self.failed_since(before, at)?)
     }
 
     /// The place of what happens next.
@@ -213,10 +213,10 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         self.happenings.len()
     }
 
-    /// Returns the first store that failed since.
-    pub(crate) fn failed_since(&self, happening: usize) -> Result<(), StoreError> {
+    /// Says whether a session's store failed since.
+    pub(crate) fn failed_since(&self, happening: usize, at: usize) -> Result<(), StoreError> {
         let failed = self.happenings[happening..].iter().find_map(|happening| match happening {
-            Happening::StoreFailed(_, error) => Some(error.clone()),
+            Happening::StoreFailed(failed, error) if *failed == at => Some(error.clone()),
             _ => None,
         });
         failed.map_or(Ok(()), Err)

@@ -144,7 +144,11 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         };
         match looked {
             Ok(()) => self.pass_claimed([at, to], message, &claims, clock),
-            Err(tag) => self.refuse_duplicate(at, tag, message, clock),
+            Err(tag) => {
+                // The other client's order may be of the same step.
+                self.tie(at, to);
+                self.refuse_duplicate(at, tag, message, clock);
+            }
         }
         self.claims = claims;
     }
@@ -162,6 +166,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         let is_shared = self.seats[to].others().len() > 1;
         if !room && is_shared && message.msg_type() != b"F" {
             self.happenings.push(Happening::IdsFull(to));
+            self.tie(at, to);
             return self.refuse_order(at, message, Cause::NoRoom, clock);
         }
         // An order whose owner cannot be written down does not go; why not is told.
@@ -364,7 +369,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         if let Some(own) = sent {
             self.seats[to].passed.note(own, Origin { session: from, seq });
         }
-        self.touch(to);
+        self.tie(from, to);
     }
 
     /// Tells the session whose message was rejected on the other side.
@@ -380,7 +385,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         let to = origin.session;
         // A store that fails is found by the flush.
         let _ = self.step(to, clock, |seat, _, turn| seat.session.send(b"j", &body, turn));
-        self.touch(to);
+        self.tie(at, to);
     }
 
     /// The order that a venue rejected is closed.
@@ -423,6 +428,6 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         let prefix = self.prefix_of(client);
         self.answer_order(client, &prefix, message, Cause::TooLate, clock);
         self.close(at, &id, clock);
-        self.touch(client);
+        self.tie(at, client);
     }
 }

@@ -31,6 +31,8 @@ pub(crate) struct Seat {
     pub(crate) is_open: bool,
     /// Steps since the last flush may have changed it, or have bytes for its connection.
     pub(crate) is_touched: bool,
+    /// What it has since the last flush is kept together with what this one has, or neither is.
+    pub(crate) tied_to: Option<usize>,
     /// Its stores were older at the start than what it had sent and got: what its peer sends again may have been passed on.
     pub(crate) is_behind: bool,
     /// It is not configured any more: nobody may log on, and what comes for it is numbered and kept.
@@ -92,6 +94,7 @@ impl Seat {
             line: None,
             is_open: false,
             is_touched: false,
+            tied_to: None,
             is_removed: false,
             is_behind: false,
             named,

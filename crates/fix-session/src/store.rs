@@ -142,6 +142,16 @@ pub trait MessageStores {
     /// [`StoreError`] if it cannot be kept. The stores are then as they were at the last flush, so what the sessions wrote since must not
     /// leave: the caller drops it and tells each of these sessions with [`crate::Session::store_failed`].
     fn flush(&mut self, sessions: &[usize]) -> Result<(), StoreError>;
+
+    /// The same, but where the changes of one session cannot be kept others' are. `groups` has the group of each session: of the sessions of a
+    /// group everything is kept or nothing, because one passed on what another took. Returns the sessions of which nothing was kept, each with
+    /// the reason; for these it is as if their flush had failed.
+    fn flush_apart(&mut self, sessions: &[usize], _groups: &[usize]) -> Vec<(usize, StoreError)> {
+        match self.flush(sessions) {
+            Ok(()) => Vec::new(),
+            Err(error) => sessions.iter().map(|at| (*at, error.clone())).collect(),
+        }
+    }
 }
 
 impl MessageStores for Vec<MemoryStore> {

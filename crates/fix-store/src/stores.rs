@@ -208,7 +208,13 @@ impl<N: Numbers> FileStores<N> {
         Ok(book)
     }
 
-    fn write(&mut self, sessions: &[usize]) -> Result<(), OpenError> {
+    /// Keeps what changed of some sessions, but for those groups of which a session has no place for it: these are returned. `group_of` has the
+    /// group of the session at a place of the list.
+    fn write(
+        &mut self,
+        sessions: &[usize],
+        group_of: impl Fn(usize) -> usize,
+    ) -> Result<Vec<LeftOut>, OpenError> {
         let FileStores { stores, books, .. } = self;
         let (mut changed, mut sealed) = (0, false);
         for at in sessions {
@@ -218,7 +224,7 @@ impl<N: Numbers> FileStores<N> {
             }
         }
         if changed == 0 {
-            return Ok(());
+            return Ok(Vec::new());
         }
         if self.numbers.is_full() {
             let (mut all, mut unsynced) = (stores.iter_mut().chain(books.values_mut()), Vec::new());
@@ -229,17 +235,76 @@ impl<N: Numbers> FileStores<N> {
                 all.for_each(FileStore::is_handed_over);
             }
         }
-        for at in sessions {
+        let mut left_out: Vec<LeftOut> = Vec::new();
+        for (place, at) in sessions.iter().enumerate() {
             for store in both(stores, books, *at).filter(|store| store.is_changed()) {
-                store.place(sealed)?;
+                if let Err(error) = store.place(sealed) {
+                    left_out.push(LeftOut { group: group_of(place), session: *at, error });
+                }
             }
         }
         let mut changes: Vec<Change<'_>> = Vec::with_capacity(changed);
-        for at in sessions {
+        for (place, at) in sessions.iter().enumerate() {
+            if left_out.iter().any(|one| one.group == group_of(place)) {
+                continue;
+            }
             let both = [stores.get(*at), books.get(at)].into_iter().flatten();
             changes.extend(both.filter(|store| store.is_changed()).map(FileStore::change));
         }
-        self.numbers.keep(&changes, sealed)
+        if !changes.is_empty() {
+            self.numbers.keep(&changes, sealed)?;
+        }
+        Ok(left_out)
+    }
+
+    /// Keeps what changed of some sessions, and takes back what cannot be kept: of which sessions, and why.
+    fn flush_groups(
+        &mut self,
+        sessions: &[usize],
+        group_of: impl Fn(usize) -> usize,
+    ) -> Vec<(usize, StoreError)> {
+        let written = self.write(sessions, &group_of);
+        let mut failed = Vec::new();
+        for (place, at) in sessions.iter().enumerate() {
+            let reason = match &written {
+                Err(error) => Some(error.to_string()),
+                Ok(left_out) => {
+                    let why = left_out.iter().find(|one| one.group == group_of(place));
+                    why.map(|why| why.reason(*at, &self.stores))
+                }
+            };
+            for store in both(&mut self.stores, &mut self.books, *at) {
+                match (store.is_changed(), &reason) {
+                    (false, _) => {}
+                    (true, None) => store.settle(),
+                    (true, Some(_)) => store.undo(),
+                }
+            }
+            failed.extend(reason.map(|reason| (*at, StoreError { reason })));
+        }
+        failed
+    }
+}
+
+/// A group of sessions of which nothing is kept, because one of them cannot write.
+#[derive(Debug)]
+struct LeftOut {
+    group: usize,
+    session: usize,
+    error: OpenError,
+}
+
+impl LeftOut {
+    /// What is told to a session of the group.
+    fn reason(&self, session: usize, stores: &[FileStore]) -> String {
+        let LeftOut { error, .. } = self;
+        match stores.get(self.session).filter(|_| session != self.session) {
+            Some(other) => format!(
+                "the session {}, with which messages were exchanged in this step, cannot keep them: {error}",
+                other.name()
+            ),
+            None => error.to_string(),
+        }
     }
 }
 
@@ -275,17 +340,12 @@ impl<N: Numbers> MessageStores for FileStores<N> {
     }
 
     fn flush(&mut self, sessions: &[usize]) -> Result<(), StoreError> {
-        let written = self.write(sessions);
-        for at in sessions {
-            for store in both(&mut self.stores, &mut self.books, *at) {
-                match (store.is_changed(), &written) {
-                    (false, _) => {}
-                    (true, Ok(())) => store.settle(),
-                    (true, Err(_)) => store.undo(),
-                }
-            }
-        }
-        written.map_err(|error| StoreError { reason: error.to_string() })
+        let failed = self.flush_groups(sessions, |_| 0).into_iter().next();
+        failed.map_or(Ok(()), |(_, error)| Err(error))
+    }
+
+    fn flush_apart(&mut self, sessions: &[usize], groups: &[usize]) -> Vec<(usize, StoreError)> {
+        self.flush_groups(sessions, |place| groups.get(place).copied().unwrap_or_default())
     }
 }
 

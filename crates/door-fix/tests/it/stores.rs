@@ -1,7 +1,10 @@
 //! A door over a store that fails.
 
-use door_fix::{Happening, Route, VenueSpec};
+use std::path::Path;
+
+use door_fix::{FixSessions, Happening, Route, SessionSpec, VenueSpec};
 use fix_session::{Disconnect, MemoryStore, MessageStore, MessageStores, StoreError};
+use fix_store::{FileStores, NumbersFile, Options};
 
 use crate::desk::{Desk, START_UNIX_MS, spec};
 
@@ -168,4 +171,141 @@ fn what_passes_is_taken_and_passed_on_or_neither() {
     let client = desk.connect();
     desk.gets(client, "35=A|34=3|98=0|108=30|");
     assert_ne!(numbers(&mut desk), before);
+}
+
+/// Clients A and B of a venue, numbers 0, 1 and 3, and client C whose messages come back, over files of which each step begins another.
+fn four_over_files(root: &Path) -> Desk<FileStores<NumbersFile>> {
+    let client = |name: &str, route: Route| {
+        let mut client = SessionSpec::new("FIX.4.4", "GATE", name);
+        client.limits = Some(door_fix::Limits::None);
+        (client.route, client.keys.validation) = (route, door_fix::Checks::Off);
+        client
+    };
+    let venue = || Route::Venue("VENUE".into());
+    let clients = vec![client("A", venue()), client("B", venue()), client("C", Route::Echo)];
+    let venues = vec![VenueSpec::new("FIX.4.4", "GATE", "VENUE")];
+    let config = FixSessions::new(clients.clone(), venues.clone()).unwrap();
+    let options = Options { segment_bytes: 100, ..Options::default() };
+    let mut stores = FileStores::open(root, options).unwrap();
+    for (name, durability) in config.stores() {
+        stores.add(name, durability, START_UNIX_MS).unwrap();
+    }
+    Desk::passing("FIX.4.4", clients, venues, stores, ())
+}
+
+/// Logs one on, and returns its connection.
+fn logs_on<S: MessageStores>(desk: &mut Desk<S>, name: &str, seq: u64) -> usize {
+    let line = if name == "VENUE" { desk.dial_to(3).0 } else { desk.connect() };
+    desk.gets(line, &format!("35=A|34={seq}|49={name}|98=0|108=30|"));
+    desk.ready();
+    line
+}
+
+/// One session of a wake-up cannot write: it logs out, and so do those that it exchanged something with. The others' messages leave.
+#[test]
+fn a_folder_that_cannot_be_written_ends_its_session_and_those_of_the_same_orders() {
+    let logout = |seq| format!("35=5|34={seq}|58=Message store not available|");
+    for (broken, venue_too) in [("s-A", true), ("s-C", false), ("b-VENUE", true)] {
+        let root = tempfile::tempdir().unwrap();
+        let mut desk = four_over_files(root.path());
+        let [a, b, c] = ["A", "B", "C"].map(|name| logs_on(&mut desk, name, 1));
+        let venue = logs_on(&mut desk, "VENUE", 1);
+        let [home, away] = [broken, "away"].map(|name| root.path().join(name));
+        std::fs::rename(&home, &away).unwrap();
+        desk.gets_first(a, "35=D|34=2|49=A|11=a|55=X|");
+        desk.gets_first(b, "35=1|34=2|49=B|112=b|");
+        desk.gets_first(c, "35=1|34=2|49=C|112=c|");
+        let mut told = desk.flush();
+        told.sort();
+        let order = "35=D|34=2|11=a|55=X|".to_owned();
+        let answer = |id| format!("35=0|34=2|112={id}|");
+        let mut wanted = match venue_too {
+            true => vec![(a, logout(3)), (venue, logout(3)), (c, answer("c"))],
+            false => vec![(venue, order.clone()), (c, logout(3))],
+        };
+        wanted.push((b, answer("b")));
+        wanted.sort();
+        assert_eq!(told, wanted, "{broken}");
+        assert_eq!(
+            [a, b, c, venue].map(|at| desk.is_open(at)),
+            [!venue_too, true, venue_too, !venue_too]
+        );
+        let failed = |desk: &Desk<FileStores<NumbersFile>>| {
+            desk.happenings.iter().filter(|one| matches!(one, Happening::StoreFailed(..))).count()
+        };
+        assert_eq!(failed(&desk), if venue_too { 2 } else { 1 });
+        // Others go on meanwhile, in a wake-up of their own as well.
+        assert_eq!(desk.gets(b, "35=1|34=3|49=B|112=d|"), "35=0|34=3|112=d|");
+        std::fs::rename(&away, &home).unwrap();
+        if venue_too {
+            // The order was not taken, so it comes again, and is passed on once.
+            let venue = logs_on(&mut desk, "VENUE", 2);
+            let a = desk.connect();
+            let logon = desk.gets(a, "35=A|34=3|49=A|98=0|108=30|");
+            assert_eq!(logon, "35=A|34=2|98=0|108=30|35=2|34=3|7=2|16=0|", "{broken}");
+            let again = format!("35=D|34=2|49=A|43=Y|122={}|11=a|55=X|", desk.time(0));
+            assert_eq!(desk.gets(a, &again), "");
+            let order = "35=D|34=3|11=a|55=X|".to_owned();
+            assert_eq!(
+                desk.ready()
+                    .iter()
+                    .map(|one| (one.0, crate::desk::plain(&one.1)))
+                    .collect::<Vec<_>>(),
+                [(venue, order)]
+            );
+        }
+    }
+}
+
+/// What one wake-up tied to each other the next one does not.
+#[test]
+fn sessions_are_tied_for_one_wake_up() {
+    let root = tempfile::tempdir().unwrap();
+    let mut desk = four_over_files(root.path());
+    let [a, b] = ["A", "B"].map(|name| logs_on(&mut desk, name, 1));
+    let venue = logs_on(&mut desk, "VENUE", 1);
+    desk.gets_first(a, "35=D|34=2|49=A|11=a|55=X|");
+    desk.gets_first(b, "35=D|34=2|49=B|11=b|55=X|");
+    assert_eq!(desk.flush().len(), 1);
+    std::fs::rename(root.path().join("s-A"), root.path().join("away")).unwrap();
+    desk.gets_first(a, "35=1|34=3|49=A|112=x|");
+    desk.gets_first(b, "35=D|34=3|49=B|11=c|55=X|");
+    let mut told = desk.flush();
+    told.sort();
+    let logout = "35=5|34=3|58=Message store not available|".to_owned();
+    assert_eq!(told, [(a, logout), (venue, "35=D|34=4|11=c|55=X|".to_owned())]);
+    // A report on A's order cannot be kept for A, so the venue has to send it again; B is not touched.
+    assert_eq!(
+        desk.gets(venue, "35=8|34=2|49=VENUE|11=a|150=F|32=1|"),
+        "35=5|34=6|58=Message store not available|"
+    );
+    assert!(!desk.is_open(venue) && desk.is_open(b));
+    assert_eq!(desk.gets(b, "35=1|34=4|49=B|112=y|"), "35=0|34=2|112=y|");
+}
+
+/// A Logon at a full disk, on either side: nothing leaves that used up a number, so the next try has the same one, and is taken when the disk is.
+#[test]
+fn a_logon_at_a_full_disk_uses_no_number_up() {
+    let mut client = spec("FIX.4.4");
+    client.route = Route::Venue("VENUE".into());
+    let venues = vec![VenueSpec::new("FIX.4.4", "GATE", "VENUE")];
+    let mut desk = Desk::passing("FIX.4.4", vec![client], venues, Flaky::new(), ());
+    desk.door.stores().full = true;
+    for seq in 1..4 {
+        let line = desk.connect();
+        // The Logout is one ahead of the Logon that was not kept, each time.
+        let said = desk.gets(line, &format!("35=A|34={seq}|98=0|108=30|"));
+        assert!(said.starts_with("35=5|34=2|58=Message store not available|"), "{said}");
+        assert!(!desk.is_open(line));
+    }
+    let store = &desk.door.stores().now[0];
+    assert_eq!((store.next_out(), store.next_in()), (1, 1));
+    desk.door.stores().full = false;
+    let line = desk.connect();
+    // The peer's numbers went on, so its first Logons are asked for again; ours is the first that it gets.
+    let said = desk.gets(line, "35=A|34=4|98=0|108=30|");
+    assert_eq!(said, "35=A|34=1|98=0|108=30|35=2|34=2|7=1|16=0|");
+    let fill = format!("35=4|34=1|43=Y|122={}|36=5|123=Y|", desk.time(0));
+    assert_eq!(desk.gets(line, &fill), "");
+    assert_eq!(desk.gets(line, "35=1|34=5|112=x|"), "35=0|34=3|112=x|");
 }

@@ -128,3 +128,94 @@ fn what_cannot_go_to_its_segment_is_kept_with_the_numbers() {
     assert!(all_are_there(&mut stores));
     put(&mut stores, kept + 1).unwrap();
 }
+
+/// Both sessions get a message; what became of each of them is what is told.
+fn work_apart(stores: &mut Stores, step: u64, groups: [usize; 2], model: &mut [Seen; 2]) -> usize {
+    for (at, name) in ["A", "B"].into_iter().enumerate() {
+        stores.store(at).set_next_in(step + 1).unwrap();
+        stores.store(at).put(&message(name, step, 100)).unwrap();
+    }
+    let failed = stores.flush_apart(&[0, 1], &groups);
+    for (at, name) in ["A", "B"].into_iter().enumerate() {
+        if failed.iter().all(|one| one.0 != at) {
+            model[at].numbers.0 += 1;
+            model[at].numbers.1 = step + 1;
+            model[at].messages.push(Some(message(name, step, 100)));
+        }
+    }
+    assert_eq!(seen_both(stores), *model, "step {step}");
+    failed.len()
+}
+
+/// Wherever the disk fails, each session is as it was told, and two of a group are together.
+#[test]
+fn of_sessions_that_are_flushed_apart_each_is_as_it_is_told() {
+    let mut alone = 0;
+    for groups in [[7, 8], [7, 7]] {
+        for after in 0..60 {
+            for fault in [Fault::OnceAfter(after), Fault::FullAfter(after)] {
+                let root = folder();
+                let mut stores = open(root.path(), 700);
+                let mut model = seen_both(&mut stores);
+                fault::set(fault);
+                for step in 1..=STEPS {
+                    let failed = work_apart(&mut stores, step, groups, &mut model);
+                    assert!(groups[0] != groups[1] || failed != 1, "{fault:?} {step}");
+                    alone += usize::from(failed == 1);
+                }
+                fault::set(Fault::None);
+                assert_eq!(work_apart(&mut stores, 100, groups, &mut model), 0, "{fault:?}");
+                drop(stores);
+                assert_eq!(seen_both(&mut open(root.path(), 700)), model, "{fault:?}");
+            }
+        }
+    }
+    assert!(alone > 10, "{alone}");
+}
+
+/// The folder of one session is gone: the other one goes on, and so does the first when its folder is back. A crash in between changes nothing.
+#[test]
+fn a_session_whose_folder_is_gone_takes_only_those_of_its_group_with_it() {
+    for (groups, out) in [([7, 8], 1), ([7, 7], 2)] {
+        let root = folder();
+        let mut stores = open(root.path(), 300);
+        let mut model = seen_both(&mut stores);
+        (1..5).for_each(|step| assert_eq!(work_apart(&mut stores, step, groups, &mut model), 0));
+        let [home, away] = ["s-A", "away"].map(|name| root.path().join(name));
+        std::fs::rename(&home, &away).unwrap();
+        // Messages of the segments that are away cannot be read, so the numbers are looked at.
+        for step in 5..30 {
+            for at in [0, 1] {
+                stores.store(at).set_next_in(step + 1).unwrap();
+                stores.store(at).put(&message(["A", "B"][at], step, 100)).unwrap();
+            }
+            let failed = stores.flush_apart(&[0, 1], &groups);
+            assert_eq!(failed.len(), out, "{failed:?}");
+            assert!(failed[0].0 == 0 && failed[0].1.reason.contains("s-A"), "{failed:?}");
+            if let [_, (at, error)] = &failed[..] {
+                assert_eq!(*at, 1);
+                assert!(error.reason.starts_with("the session A, with which"), "{error}");
+            }
+            assert_eq!(stores.store(0).next_out(), 5);
+        }
+        let next = if out == 1 { 30 } else { 5 };
+        assert_eq!((stores.store(1).next_out(), stores.store(1).next_in()), (next, next));
+        // A flush of all at once is of all or of none.
+        stores.store(0).put(b"x").unwrap();
+        stores.store(1).put(b"x").unwrap();
+        stores.flush(&[0, 1]).unwrap_err();
+        assert_eq!(stores.store(1).next_out(), next);
+        std::fs::rename(&away, &home).unwrap();
+        if out == 2 {
+            // Killed meanwhile.
+            drop(stores);
+            stores = open(root.path(), 300);
+        }
+        let mut model = seen_both(&mut stores);
+        assert_eq!((model[0].numbers.0, model[1].numbers.0), (5, next));
+        assert!(model.iter().all(|seen| seen.messages.iter().all(Option::is_some)));
+        assert_eq!(work_apart(&mut stores, 50, groups, &mut model), 0);
+        drop(stores);
+        assert_eq!(seen_both(&mut open(root.path(), 300)), model);
+    }
+}
