@@ -50,6 +50,8 @@
 //! - When the numbers begin again, messages that may not have reached the peer wait: they are a stretch of the segments, and its start moves
 //!   with what is sent of it, in the same group.
 //! - A failed write changes nothing: the staged changes are dropped, and the newest file of groups is written anew before the next ones.
+//! - Where the folder of a session cannot be written, nothing of its group is kept in that step ([`fix_session::MessageStores::flush_apart`]), and
+//!   all of the other groups is. `numbers` does not become shorter meanwhile.
 //! - Values of passwords (554, 925, 1400 to 1404) and of RawData (96) in a Logon or a UserRequest are kept as `***`.
 //!
 //! [`Checkpoint`] is what somebody else keeps of a session now and then, so that a folder that is older is found: [`FileStores::add_behind`].
