@@ -27,6 +27,8 @@ pub struct Need {
     pub held: Amount,
     /// Its grant; 0 means none.
     pub grant: u64,
+    /// What has come to it under its grant so far, spent or not: the bank knows what else is on its way.
+    pub given: Amount,
     /// Holds made from its grant so far.
     pub seq: u32,
 }

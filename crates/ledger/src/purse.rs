@@ -116,6 +116,8 @@ struct Appetite {
     no: No,
     /// Holds made from earlier grants, less those that were undone.
     made: i64,
+    /// What came to the purse under its grant.
+    given: Amount,
 }
 
 impl Appetite {
@@ -130,6 +132,7 @@ impl Appetite {
         denied_ms: 0,
         no: No::LATER,
         made: 0,
+        given: Amount::ZERO,
     };
 
     /// Why an ask that its purse does not cover is refused.
@@ -430,6 +433,7 @@ impl Purses {
                 let purse = &mut self.purses[slot as usize];
                 if purse.grant == grant {
                     purse.free = plus(purse.free, amount);
+                    self.given(slot, amount);
                 } else {
                     self.outbox.push_back(ToBank::Return { grant, amount });
                 }
@@ -447,14 +451,23 @@ impl Purses {
         if self.purses[slot as usize].grant != grant {
             self.retire(slot);
             let purse = &mut self.purses[slot as usize];
-            self.appetites[slot as usize].made += i64::from(purse.next_seq);
+            let appetite = &mut self.appetites[slot as usize];
+            appetite.made += i64::from(purse.next_seq);
+            appetite.given = Amount::ZERO;
             purse.grant = grant;
             purse.next_seq = 0;
         }
         let purse = &mut self.purses[slot as usize];
         purse.free = plus(purse.free, amount);
         purse.low_water = Amount::new(amount.get() / 2);
+        self.given(slot, amount);
         self.appetites[slot as usize].no = No::LATER;
+    }
+
+    /// Money of the purse's grant has come to it.
+    fn given(&mut self, slot: u32, amount: Amount) {
+        let given = &mut self.appetites[slot as usize].given;
+        *given = Amount::new(given.get().saturating_add(amount.get()));
     }
 
     fn deny(&mut self, slot: u32, no: No, now_ms: u64) {
@@ -498,25 +511,25 @@ impl Purses {
 
     fn want(&mut self, now_ms: u64) {
         let now_ms = self.steady_ms.unwrap_or(now_ms);
-        for slot in self.wanted.drain(..) {
+        let mut wanted = std::mem::take(&mut self.wanted);
+        for slot in wanted.drain(..) {
+            let standing = self.standing(slot);
             let purse = &mut self.purses[slot as usize];
             purse.listed = false;
             let appetite = &mut self.appetites[slot as usize];
             appetite.again_ms = now_ms + WANT_PAUSE_MS;
             let need = Need {
-                free: purse.free,
                 asked: std::mem::take(&mut purse.asked),
                 refused: std::mem::take(&mut appetite.refused),
                 short: std::mem::take(&mut appetite.short),
                 again: std::mem::take(&mut appetite.again),
                 again_waits: std::mem::take(&mut appetite.again_waits),
                 called: std::mem::take(&mut appetite.called),
-                held: Amount::new(self.held.sum(slot)),
-                grant: purse.grant,
-                seq: purse.next_seq,
+                ..standing
             };
             self.outbox.push_back(ToBank::Want { slot, need });
         }
+        self.wanted = wanted;
     }
 
     /// Says that every later stamp will be `now_ms` or later.
@@ -542,6 +555,23 @@ impl Purses {
     /// Puts back a message that could not be sent.
     pub fn unsend(&mut self, message: ToBank) {
         self.outbox.push_front(message);
+    }
+
+    /// What the purse of a slot has and has made, without what is asked of it.
+    ///
+    /// # Panics
+    /// If there is no such slot.
+    #[must_use]
+    pub fn standing(&self, slot: u32) -> Need {
+        let (purse, appetite) = (&self.purses[slot as usize], &self.appetites[slot as usize]);
+        Need {
+            free: purse.free,
+            held: Amount::new(self.held.sum(slot)),
+            grant: purse.grant,
+            given: appetite.given,
+            seq: purse.next_seq,
+            ..Need::default()
+        }
     }
 
     /// Money in the purse of a slot that is not reserved.

@@ -126,8 +126,6 @@ pub enum EngineError {
 struct Worker {
     purses: Purses,
     at: At,
-    /// Holds made so far from the grant of each purse, at least.
-    seqs: Vec<u32>,
 }
 
 /// The composition. Campaigns are known by their place in the list given to [`Engine::new`].
@@ -241,14 +239,13 @@ impl Engine {
         }
         let (slot, amount) = (slot(campaign), Amount::new(amount));
         self.fill(worker, slot, amount);
-        let Worker { purses, at, seqs } = &mut self.workers[usize::from(worker)];
+        let Worker { purses, at } = &mut self.workers[usize::from(worker)];
         let Ok(hold) = purses.reserve(slot, amount, *at) else {
             // The flight is over, or has not begun: whatever was filled in goes back.
             self.empty(worker, slot);
             self.exchange();
             return None;
         };
-        seqs[campaign] = hold.seq + 1;
         self.paces[campaign].take(amount);
         Some(hold)
     }
@@ -377,7 +374,7 @@ impl Engine {
         let worker = || {
             let purses = Purses::new(purse_options, slots);
             let at = purses.at(self.now_ms);
-            Worker { purses, at, seqs: vec![0; slots] }
+            Worker { purses, at }
         };
         self.paces = vec![Pace::CLOSED; slots].into();
         self.workers = (0..self.options.workers).map(|_| worker()).collect();
@@ -406,10 +403,9 @@ impl Engine {
 
     /// Has the bank put into an empty purse what a hold takes.
     fn fill(&mut self, worker: u16, slot: u32, amount: Amount) {
-        let Worker { purses, seqs, .. } = &self.workers[usize::from(worker)];
-        let (free, seq) = (purses.free(slot), seqs[slot as usize]);
         // Nothing was asked for before, so the purse gets what it is short of and no more.
-        let need = Need { free, short: amount, seq, ..Need::default() };
+        let standing = self.workers[usize::from(worker)].purses.standing(slot);
+        let need = Need { short: amount, ..standing };
         self.step(worker, ToBank::Want { slot, need });
         self.records_are_sealed();
         for (to, message) in self.out.messages.drain(..) {

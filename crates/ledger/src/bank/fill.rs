@@ -12,7 +12,7 @@
 use wire::Verdict;
 
 use super::hungry::HUNGRY_MS;
-use super::{Bank, Out, Search};
+use super::{Bank, Out, PurseNote, Search};
 use crate::books::{minus, plus};
 use crate::part::Stage;
 use crate::spec::MADE_SLOT;
@@ -66,6 +66,16 @@ struct Judged {
 }
 
 impl Need {
+    /// What the purse is in need of when everything has come to it that was sent under its present grant, which is `given`. A want may have
+    /// crossed that on its way; what the purse has of an earlier grant goes back.
+    fn when_all_is_there(self, grant: u64, given: Amount) -> Need {
+        if grant == 0 || grant == self.grant {
+            let coming = if grant == 0 { Amount::ZERO } else { minus(given, self.given) };
+            return Need { free: plus(self.free, coming.max(Amount::ZERO)), ..self };
+        }
+        Need { free: given, seq: 0, ..self }
+    }
+
     /// Are the hold numbers of the grant about to run out?
     fn numbers_low(self) -> bool {
         self.seq > SEQ_MAX / 2
@@ -176,8 +186,9 @@ impl Bank {
 
     /// What a want comes to, before anything is done for it.
     fn judge_want(&mut self, worker: u16, slot: u32, need: Need, patience: Patience) -> Judged {
-        let grant = self.purse_note_mut(slot, worker).grant;
+        let PurseNote { grant, given, .. } = *self.purse_note_mut(slot, worker);
         let is_present = self.is_present(grant);
+        let need = need.when_all_is_there(grant, given);
         // What is in a purse of earlier windows, or whose hold numbers run out, goes back before a new grant takes its place.
         let free = if is_present { need.free } else { Amount::ZERO };
         let need = Need { free, ..need };
@@ -283,7 +294,10 @@ impl Bank {
             note.fed_ms = filled_ms;
         }
         if !usable {
-            self.purse_note_mut(slot, worker).grant = grant;
+            (note.grant, note.given) = (grant, Amount::ZERO);
+        }
+        note.send(amount);
+        if !usable {
             self.timeline.old(grant, at_ms + self.options.grant_ms_max);
         }
         self.counts.fills += 1;

@@ -257,6 +257,15 @@ struct PurseNote {
     fed_ms: u64,
     /// When it was last filled.
     filled_ms: u64,
+    /// What was sent to it under its grant.
+    given: Amount,
+}
+
+impl PurseNote {
+    /// Notes money of its grant that is sent to it.
+    fn send(&mut self, amount: Amount) {
+        self.given = Amount::new(self.given.get().saturating_add(amount.get()));
+    }
 }
 
 /// The bank. See the crate's page for its part in the whole.

@@ -213,6 +213,7 @@ impl Bank {
             self.expire(number, Clock::Hold, deadline_ms, back, out);
         } else if stage == Stage::Open && self.purse_note_mut(slot, worker).grant == number {
             // It stays with the worker: no balance changes, so no record.
+            self.purse_note_mut(slot, worker).send(back);
             out.send(worker, ToWorker::Restore { slot, grant: number, amount: back });
         } else {
             // Of a grant that is recalled nothing goes to the worker any more: once it is retired, all that is out is in holds.

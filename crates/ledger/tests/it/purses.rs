@@ -1,6 +1,6 @@
 //! How purses grow, shrink and give back.
 
-use ledger::{Action, Amount, BudgetSpec, Line, Verdict};
+use ledger::{Action, Amount, BudgetSpec, Line, ToBank, ToWorker, Verdict};
 use money::Unit;
 
 use crate::bench::{Bench, child, options, spec};
@@ -226,6 +226,31 @@ fn calls_of_a_turn_add_up_and_know_no_pause() {
     }
     assert_eq!(bench.reserve(0, 1, 10_000_000), Err(Verdict::Exhausted));
     assert!(!bench.purses[0].call(slot, [ledger::Amount::new(10_000_000)], at));
+    bench.check();
+}
+
+/// A want that was said before a filling came knows nothing of it. What is on its way counts, or the ask would wait for money that is there.
+#[test]
+fn a_want_that_crosses_a_filling_is_met_at_once() {
+    let mut bench = Bench::new(2, &[spec(1, 1_000)]);
+    bench.wait_for(0, 1, 500).unwrap();
+    let slot = bench.bank.slot(1).unwrap();
+    let want = |bench: &mut Bench, amount: i64| {
+        let purses = &mut bench.purses[1];
+        let at = purses.at(bench.now_ms);
+        assert!(purses.call(slot, [Amount::new(amount)], at));
+        purses.turn(bench.now_ms);
+        purses.next_message().unwrap()
+    };
+    let (first, second) = (want(&mut bench, 300), want(&mut bench, 400));
+    // Both fillings come after both were said.
+    bench.act(|bank, out| {
+        bank.step(1, first, out);
+        bank.step(1, second, out);
+        bank.step(1, ToBank::Echo { reply: 1 }, out);
+        assert!(out.messages.contains(&(1, ToWorker::Echo { reply: 1 })), "nothing waits");
+    });
+    assert!(bench.reserve(1, 1, 400).is_ok());
     bench.check();
 }
 
