@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use vault::{Drbg, Sealed};
+use vault::{Drbg, KeyKind, Sealed};
 
 use crate::json::{BadJson, write_text};
 use crate::scope::Verb;
@@ -75,6 +75,12 @@ impl Refusal {
     /// A key that is to be deleted, and seals and opens nothing until it is taken back.
     pub(crate) fn soft_deleted() -> Refusal {
         Refusal::bad(vault::ChangeError::SoftDeleted.to_string())
+    }
+
+    /// A key of tags, which neither seals nor opens.
+    pub(crate) fn seals_nothing(seals: bool, kind: KeyKind) -> Refusal {
+        let what = if seals { "encryption" } else { "decryption" };
+        Refusal::bad(format!("message {what} not supported for key type {kind}"))
     }
 
     pub(crate) fn denied() -> Refusal {

@@ -126,8 +126,7 @@ impl<G: Gate> Call<'_, G> {
             return Err(Refusal::soft_deleted().into());
         }
         if policy.kind.sealing().is_none() {
-            let text = format!("{} is not supported for key type {}", verb.name(), policy.kind);
-            return Err(Refusal::bad(text).into());
+            return Err(Refusal::seals_nothing(verb == Verb::Encrypt, policy.kind).into());
         }
         if policy.derived {
             return Err(Refusal::bad(

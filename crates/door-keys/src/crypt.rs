@@ -91,8 +91,7 @@ impl<G: Gate> Call<'_, G> {
             if kind.sealing().is_some() {
                 return Ok(());
             }
-            let (verb, text) = (what.verb().name(), "is not supported for key type");
-            return Err(Refusal::bad(format!("{verb} {text} {kind}")).into());
+            return Err(Refusal::seals_nothing(what == Crypt::Encrypt, kind).into());
         }
         if what != Crypt::Encrypt || !self.gate.keys().is_upsert_allowed() {
             return Err(Refusal::bad("encryption key not found").into());
@@ -228,9 +227,10 @@ impl Tally {
         match u16::try_from(asked) {
             Ok(asked @ (200..=203 | 205..=303 | 305..=599)) => asked,
             _ => {
-                let text = "invalid HTTP response code override from partial_failure_response_code, reverting to 400";
-                warnings.push(text.into());
-                400
+                warnings.push(format!(
+                    "invalid HTTP response code override from partial_failure_response_code, reverting to {own}"
+                ));
+                own
             }
         }
     }

@@ -197,11 +197,11 @@ impl<G: Gate> Call<'_, G> {
         let Room { random, base64, out, .. } = &mut *self.room;
         let key = self.gate.keys().get(name.as_str()).ok_or_else(Refusal::missing)?;
         let policy = key.policy();
-        if policy.soft_deleted {
-            return Err(Refusal::soft_deleted().into());
-        }
         if !policy.exportable {
             return Err(Refusal::bad("private key material is not exportable").into());
+        }
+        if policy.soft_deleted {
+            return Err(Refusal::soft_deleted().into());
         }
         let is_encryption = kind == "encryption-key";
         if is_encryption && policy.kind.sealing().is_none() {

@@ -183,9 +183,7 @@ impl<G: Gate> Call<'_, G> {
         }
         let kind = policy.kind;
         if kind.sealing().is_none() {
-            return Err(
-                Refusal::bad(format!("datakey is not supported for key type {kind}")).into()
-            );
+            return Err(Refusal::seals_nothing(true, kind).into());
         }
         self.room.batch.items.clear();
         self.room.batch.items.push(item);

@@ -5,13 +5,16 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -157,6 +160,7 @@ func checkLimited(name string) {
 func besideOpenBao(run string) {
 	here := made("openbao", node("OPEN"))
 	beside("another node", here, made("openbao", node("LATER")), run+"-own")
+	besideWire("another node", node("OPEN"), node("LATER"), run+"-own-wire", false)
 	bao := place{url: os.Getenv("BAO_ADDR"), token: os.Getenv("BAO_TOKEN"), retries: 0, wait: time.Millisecond}
 	for _, name := range []string{"BAO_ADDR", "BAO_TOKEN"} {
 		if os.Getenv(name) == "" {
@@ -170,6 +174,35 @@ func besideOpenBao(run string) {
 		return
 	}
 	beside("OpenBao", here, there, run+"-bao")
+	besideWire("OpenBao", node("OPEN"), bao, run+"-wire", true)
+}
+
+// besideWire sends the requests of exchanges.txt to both, and tells where the answers differ; known: what differs on purpose, does.
+func besideWire(name string, here, there place, run string, known bool) {
+	list, _, err := readExchanges(exchangesText)
+	if err != nil {
+		tell("exchanges.txt: %v", err)
+		return
+	}
+	ours, err1 := playExchanges(here, list, run)
+	theirs, err2 := playExchanges(there, list, run)
+	if err := errors.Join(err1, err2); err != nil {
+		tell("%v", err)
+		return
+	}
+	compareWires(list, ours, theirs, known, tell)
+	// The comparison itself: another status, a header field, a number where a text was, a member that is gone.
+	found, other := 0, slices.Clone(ours)
+	other[0].status++
+	other[1].headers = http.Header{}
+	other[2].facts = maps.Clone(ours[2].facts)
+	other[2].facts["data.name"] = "number 5"
+	delete(other[2].facts, "data.type")
+	compareWires(list[:3], ours, other, false, func(string, ...any) { found++ })
+	if found != 5 {
+		tell("the comparison over HTTP found %d differences where five were planted", found)
+	}
+	fmt.Printf("beside %s: %d exchanges over HTTP compared\n", name, len(list))
 }
 
 func beside(name string, here, there client, run string) {

@@ -202,6 +202,7 @@ fn the_status_of_a_batch_follows_its_worst_item() {
         let got = status(json!([fine, users]), code);
         assert_eq!((got.status, got.json()["warnings"].clone()), (400, json!([reverted])));
     }
+    assert_eq!(status(json!([fine, internal]), json!(600)).status, 500);
     for path in ["transit/rewrap/a", "transit/hmac/a"] {
         let got = batch(&mut node, path, json!([{"ciphertext": "x", "input": "!"}, {}]));
         assert_eq!(got.status, 200, "{path}: errors stand inside");
@@ -570,6 +571,11 @@ fn data_keys_random_bytes_and_hashes() {
     let tag = node.post("transit/hmac/a/sha3-384", r#"{"input":"YWJj"}"#).data()["hmac"].clone();
     let body = json!({"input": "YWJj", "hmac": tag, "hash_algorithm": "sha3-384"}).to_string();
     assert_eq!(node.post("transit/verify/a", body).data(), json!({"valid": true}));
+}
+
+#[test]
+fn hashes_random_bytes_and_data_keys_say_what_is_wrong() {
+    let mut node = Node::with_key("{}");
     for (path, body, error) in [
         ("transit/hash", "{}", "input missing"),
         (

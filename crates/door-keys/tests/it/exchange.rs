@@ -55,6 +55,13 @@ fn statuses_and_texts_are_those_of_transit() {
         let got = node.get(at);
         assert_eq!((got.status, got.text.as_str()), (404, "{\"errors\":[]}\n"), "{at}");
     }
+    assert_eq!(node.call("PATCH", "transit/keys/a", "{}").status, 415);
+    assert_eq!(node.get("").status, 404);
+}
+
+#[test]
+fn what_cannot_be_asked_so_is_refused_in_transits_words() {
+    let mut node = Node::new();
     assert_eq!(node.post("sys/health", "").text, "{\"errors\":[]}\n");
     let preflight = "preflight capability check returned 403, please ensure client's policies grant access to path \"nope/\"";
     let bad = [
@@ -92,8 +99,6 @@ fn statuses_and_texts_are_those_of_transit() {
     assert_eq!(sized, json!({"size": 10}));
     let mount = node.get("sys/internal/ui/mounts/transit/keys").json();
     assert_eq!((mount["data"]["path"].clone(), mount.get("type")), (json!("transit/"), None));
-    assert_eq!(node.call("PATCH", "transit/keys/a", "{}").status, 415);
-    assert_eq!(node.get("").status, 404);
 }
 
 #[test]
