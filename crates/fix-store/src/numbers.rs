@@ -29,6 +29,8 @@ const GROUP_BYTES_KEPT: usize = 64 << 10;
 /// When it has grown by so much, the next file is used, which begins with one memo of each session. If none is ready at twice as much, one is
 /// written at once, and everybody waits for the disk.
 pub(crate) const FILE_BYTES_MAX: u64 = 64 << 20;
+/// Room for groups in the file that a start makes and waits for; then the next one is used, which has room for all.
+const FIRST_ROOM_BYTES: u64 = 256 << 10;
 
 /// Changes in a file of their own.
 ///
@@ -68,11 +70,12 @@ pub(crate) struct NextFile {
 }
 
 impl NextFile {
-    /// Makes it, all but its name on the disk.
+    /// Makes it with room for its groups, all but its name on the disk.
     pub(crate) fn make(path: &Path) -> Result<NextFile, OpenError> {
         let file = DiskFile::create(path)?;
         let (head, salt_sum) = new_head();
         file.write_at(&head, 0)?;
+        file.make_room(HEAD_BYTES as u64, room_bytes())?;
         file.sync()?;
         Ok(NextFile { file, salt_sum })
     }
@@ -116,11 +119,16 @@ fn look_at(folder: &Path, whose: impl Fn(&str) -> bool) -> Result<Found, OpenErr
         parse(&read(&file)?, &whose, &mut found).ok_or(OpenError::Foreign { path })?;
     }
     let next = next.as_ref().map(read).transpose()?.unwrap_or_default();
-    if next.len() > HEAD_BYTES {
+    if content_end(&next) > HEAD_BYTES {
         found.is_next_used = true;
         parse(&next, &whose, &mut found).ok_or(OpenError::Foreign { path: next_path })?;
     }
     Ok(found)
+}
+
+/// Where the bytes of a file end and the zeros begin, of which there is room for groups.
+pub(crate) fn content_end(bytes: &[u8]) -> usize {
+    bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)
 }
 
 fn read(file: &DiskFile) -> Result<Vec<u8>, OpenError> {
@@ -173,7 +181,9 @@ impl NumbersFile {
         write_late(folder, &late)?;
         let mut handover =
             Handover::new(folder, if is_next_used { Phase::File } else { Phase::Make });
-        let written = write_anew(folder, &newest, &mut handover, &mut None)?;
+        let room_bytes = room_bytes().min(FIRST_ROOM_BYTES);
+        let written = write_anew(folder, &newest, room_bytes, (&mut handover, &mut None))?;
+        let growth = if room_bytes == 0 { bytes_max() } else { room_bytes };
         handover.settle()?;
         let mut numbers = NumbersFile {
             folder: folder.to_owned(),
@@ -191,7 +201,7 @@ impl NumbersFile {
             handover: Some(handover),
             helper: helper(),
         };
-        numbers.go_on_in(written);
+        numbers.go_on_in(written, growth);
         Ok(numbers)
     }
 
@@ -206,8 +216,10 @@ impl NumbersFile {
     fn rewrite(&mut self) -> Result<(), OpenError> {
         self.take_back(Helper::wait);
         if let Some(handover) = &mut self.handover {
-            let written = write_anew(&self.folder, &self.newest, handover, &mut self.file)?;
-            self.go_on_in(written);
+            let open = (handover, &mut self.file);
+            // Everybody waits: there is no time to make room.
+            let written = write_anew(&self.folder, &self.newest, 0, open)?;
+            self.go_on_in(written, self.bytes_max);
         }
         Ok(())
     }
@@ -237,7 +249,10 @@ impl NumbersFile {
         let mut memos = Vec::new();
         append_memos(&mut memos, salt_sum, &self.newest);
         match file.write_at(&memos, HEAD_BYTES as u64) {
-            Ok(()) => self.go_on_in((file, salt_sum, (HEAD_BYTES + memos.len()) as u64)),
+            Ok(()) => {
+                let end = (HEAD_BYTES + memos.len()) as u64;
+                self.go_on_in((file, salt_sum, end), self.bytes_max);
+            }
             Err(error) => {
                 tracing::warn!(%error, "the next file of sequence numbers is written anew")
             }
@@ -246,13 +261,13 @@ impl NumbersFile {
         self.work();
     }
 
-    /// The next group goes to this file.
-    fn go_on_in(&mut self, (file, salt_sum, end): (DiskFile, u32, u64)) {
+    /// The next group goes to this file, until it has grown by so much.
+    fn go_on_in(&mut self, (file, salt_sum, end): (DiskFile, u32, u64), growth: u64) {
         self.file = Some(file);
         self.salt_sum = salt_sum;
         self.end = end;
-        self.work_at = end + self.bytes_max / 4 * 3;
-        self.switch_at = end + self.bytes_max;
+        self.work_at = end + growth / 4 * 3;
+        self.switch_at = end + growth;
         self.rewrite_at = end + 2 * self.bytes_max;
     }
 
@@ -370,13 +385,13 @@ fn helper() -> Option<Helper> {
     helper.ok()
 }
 
-/// Writes a file with one memo of each session, and puts it in the place of the newest one, which is `before` if it is open. Returns it with
-/// what its sums begin with and where it ends.
+/// Writes a file with one memo of each session and room for so much behind them, and puts it in the place of the newest one, which is `before`
+/// if it is open. Returns it with what its sums begin with and where the next group goes.
 fn write_anew(
     folder: &Path,
     newest: &BTreeMap<String, Memo>,
-    handover: &mut Handover,
-    before: &mut Option<DiskFile>,
+    room_bytes: u64,
+    (handover, before): (&mut Handover, &mut Option<DiskFile>),
 ) -> Result<(DiskFile, u32, u64), OpenError> {
     let path = handover.newest()?;
     let temporary = folder.join("numbers.new");
@@ -384,13 +399,15 @@ fn write_anew(
     let (mut bytes, salt_sum) = new_head();
     append_memos(&mut bytes, salt_sum, newest);
     file.write_at(&bytes, 0)?;
+    let end = bytes.len() as u64;
+    file.make_room(end, end + room_bytes)?;
     file.sync()?;
     // From here on the old file may have no name any more.
     handover.put_away(before.take());
     disk::rename(&temporary, &path)?;
     disk::sync_folder(folder)?;
     handover.is_replaced();
-    Ok((file, salt_sum, bytes.len() as u64))
+    Ok((file, salt_sum, end))
 }
 
 /// Appends a group of what is known of all sessions.
@@ -413,6 +430,14 @@ impl Drop for NumbersFile {
         }
         handover.clear();
     }
+}
+
+/// For how much there is room in the next file.
+fn room_bytes() -> u64 {
+    #[cfg(test)]
+    return growth::room();
+    #[cfg(not(test))]
+    FILE_BYTES_MAX
 }
 
 /// By how much a file grows.
@@ -438,6 +463,11 @@ pub(crate) mod growth {
 
     pub(super) fn get() -> u64 {
         GROWTH.get()
+    }
+
+    /// Tests that set no growth have files without room: there are thousands of them.
+    pub(super) fn room() -> u64 {
+        if GROWTH.get() == super::FILE_BYTES_MAX { 0 } else { GROWTH.get() }
     }
 }
 
@@ -497,8 +527,8 @@ fn parse(bytes: &[u8], whose: impl Fn(&str) -> bool, found: &mut Found) -> Optio
         VERSION_OF_MEMOS => (GROUP_OF_MEMOS, 0),
         _ => return None,
     };
-    let mut at = HEAD_BYTES;
-    while at < bytes.len() {
+    let (mut at, end) = (HEAD_BYTES, content_end(bytes));
+    while at < end {
         match group(&bytes[at..], magic, salt_sum) {
             Some(mut changes) => {
                 at += (GROUP_HEAD_BYTES + changes.len()).next_multiple_of(ALIGN);
