@@ -241,7 +241,7 @@ config! {
         tls_key: String = String::new() => live, " Key of the certificate, PEM.";
         tls_clients: String = String::new() => live, " PEM: who signs the certificates that every client must then show. Where a tokens file is set as well, each call needs a token, too.";
         hosts: String = String::new(), " Further names (`Host`) by which the door may be called, separated by commas. If this is empty, a door on loopback accepts only the names of this machine, and any other door accepts all.";
-        wait_ms: u64 = 10, [0..=1_000], " A call without `wait_ms` waits at most this long for money that is not at hand, milliseconds; 0 disables waiting.";
+        wait_ms: u64 = 50, [0..=1_000], " A call without `wait_ms` waits at most this long for money that is not at hand, milliseconds; 0 disables waiting.";
         over_factor_max: u64 = 100, [0..=1_000_000], " A settle of more than this many times its hold is refused as a mistake; 0 = no limit.";
         batch_max: u16 = 10_000, [1..=10_000], " Maximum calls per batch, at most `calls_waiting_max`; a larger one is answered 413.";
         body_bytes_max: usize = 2_097_152, [1 << 10..=1 << 24], " Maximum bytes of a request's body, as sent and when unpacked.";
