@@ -66,14 +66,19 @@ struct Judged {
 }
 
 impl Need {
-    /// What the purse is in need of when everything has come to it that was sent under its present grant, which is `given`. A want may have
-    /// crossed that on its way; what the purse has of an earlier grant goes back.
-    fn when_all_is_there(self, grant: u64, given: Amount) -> Need {
-        if grant == 0 || grant == self.grant {
-            let coming = if grant == 0 { Amount::ZERO } else { minus(given, self.given) };
-            return Need { free: plus(self.free, coming.max(Amount::ZERO)), ..self };
+    /// What the purse is in need of when all has come to it that was sent under its present grant and is nobody's: a want may have crossed that on
+    /// its way. What was sent for asks that wait is theirs, and what the purse has of an earlier grant goes back.
+    fn when_all_is_there(self, note: &PurseNote) -> Need {
+        let PurseNote { grant, given, called, .. } = *note;
+        if grant == 0 {
+            return self;
         }
-        Need { free: given, seq: 0, ..self }
+        let (free, known, seq) = match self.grant == grant {
+            true => (self.free, self.given, self.seq),
+            false => (Amount::ZERO, Amount::ZERO, 0),
+        };
+        let coming = minus(given, known.max(called)).max(Amount::ZERO);
+        Need { free: plus(free, coming), grant, given, seq, ..self }
     }
 
     /// Are the hold numbers of the grant about to run out?
@@ -186,15 +191,15 @@ impl Bank {
 
     /// What a want comes to, before anything is done for it.
     fn judge_want(&mut self, worker: u16, slot: u32, need: Need, patience: Patience) -> Judged {
-        let PurseNote { grant, given, .. } = *self.purse_note_mut(slot, worker);
+        let held = if patience.is_new { self.own_holds(&need) } else { Amount::ZERO };
+        let note = *self.purse_note_mut(slot, worker);
+        let (grant, need) = (note.grant, need.when_all_is_there(&note));
         let is_present = self.is_present(grant);
-        let need = need.when_all_is_there(grant, given);
         // What is in a purse of earlier windows, or whose hold numbers run out, goes back before a new grant takes its place.
         let free = if is_present { need.free } else { Amount::ZERO };
         let need = Need { free, ..need };
         let usable = if need.numbers_low() { Amount::ZERO } else { free };
         let is_replaced = grant != 0 && (need.numbers_low() || !is_present);
-        let held = if patience.is_new { self.own_holds(&need) } else { Amount::ZERO };
         let reach = self.reach(slot, held);
         let has_time = self.steady_ms() < patience.until_ms;
         let largest = need.short.max(need.again);
@@ -290,13 +295,13 @@ impl Bank {
         let filled_ms = self.steady_ms();
         let note = self.purse_note_mut(slot, worker);
         note.filled_ms = filled_ms;
-        if need.called > Amount::ZERO {
-            note.fed_ms = filled_ms;
-        }
         if !usable {
-            (note.grant, note.given) = (grant, Amount::ZERO);
+            (note.grant, note.given, note.called) = (grant, Amount::ZERO, Amount::ZERO);
         }
         note.send(amount);
+        if need.called > Amount::ZERO {
+            (note.fed_ms, note.called) = (filled_ms, note.given);
+        }
         if !usable {
             self.timeline.old(grant, at_ms + self.options.grant_ms_max);
         }

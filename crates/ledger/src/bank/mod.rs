@@ -259,6 +259,8 @@ struct PurseNote {
     filled_ms: u64,
     /// What was sent to it under its grant.
     given: Amount,
+    /// What that was when it was last filled for asks that waited.
+    called: Amount,
 }
 
 impl PurseNote {

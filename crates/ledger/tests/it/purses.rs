@@ -1,6 +1,8 @@
 //! How purses grow, shrink and give back.
 
-use ledger::{Action, Amount, BudgetSpec, Line, ToBank, ToWorker, Verdict};
+use ledger::{
+    Action, Amount, BudgetSpec, Line, Period, ToBank, ToWorker, Verdict, WindowLimit, Windows,
+};
 use money::Unit;
 
 use crate::bench::{Bench, child, options, spec};
@@ -229,28 +231,74 @@ fn calls_of_a_turn_add_up_and_know_no_pause() {
     bench.check();
 }
 
+/// Worker 0 reserves so much; then its purse wants more by itself.
+fn low_after(bench: &mut Bench, amount: i64) {
+    bench.call(0, 1, amount);
+    bench.hear();
+    bench.advance(100);
+    bench.reserve(0, 1, amount).unwrap();
+}
+
+/// Wants of worker 0 for asks of these amounts, each said before anything comes that the ones before bring; zero: the want that its purse has by itself.
+fn crossing(bench: &mut Bench, amounts: &[i64]) -> Vec<ToBank> {
+    let slot = bench.bank.slot(1).unwrap();
+    let now_ms = bench.now_ms;
+    let purses = &mut bench.purses[0];
+    let at = purses.at(now_ms);
+    let mut said = Vec::new();
+    for amount in amounts {
+        assert!(*amount == 0 || purses.call(slot, [Amount::new(*amount)], at));
+        purses.turn(now_ms);
+        said.extend(std::iter::from_fn(|| purses.next_message()));
+    }
+    assert_eq!(said.len(), amounts.len());
+    said
+}
+
 /// A want that was said before a filling came knows nothing of it. What is on its way counts, or the ask would wait for money that is there.
 #[test]
 fn a_want_that_crosses_a_filling_is_met_at_once() {
     let mut bench = Bench::new(2, &[spec(1, 1_000)]);
-    bench.wait_for(0, 1, 500).unwrap();
-    let slot = bench.bank.slot(1).unwrap();
-    let want = |bench: &mut Bench, amount: i64| {
-        let purses = &mut bench.purses[1];
-        let at = purses.at(bench.now_ms);
-        assert!(purses.call(slot, [Amount::new(amount)], at));
-        purses.turn(bench.now_ms);
-        purses.next_message().unwrap()
-    };
-    let (first, second) = (want(&mut bench, 300), want(&mut bench, 400));
-    // Both fillings come after both were said.
+    low_after(&mut bench, 500);
+    let said = crossing(&mut bench, &[0, 480]);
     bench.act(|bank, out| {
-        bank.step(1, first, out);
-        bank.step(1, second, out);
-        bank.step(1, ToBank::Echo { reply: 1 }, out);
-        assert!(out.messages.contains(&(1, ToWorker::Echo { reply: 1 })), "nothing waits");
+        said.into_iter().for_each(|want| bank.step(0, want, out));
+        bank.step(0, ToBank::Echo { reply: 1 }, out);
+        assert!(out.messages.contains(&(0, ToWorker::Echo { reply: 1 })), "nothing waits");
     });
-    assert!(bench.reserve(1, 1, 400).is_ok());
+    assert!(bench.reserve(0, 1, 480).is_ok());
+    bench.check();
+}
+
+/// What was sent for an ask that waits is not promised to the next one.
+#[test]
+fn asks_whose_wants_cross_are_all_met() {
+    let windows = Windows::of([WindowLimit::fixed(Period::Minute, Amount::new(10_000))]);
+    let mut bench = Bench::new(2, &[BudgetSpec { windows, ..spec(1, 100_000) }]);
+    let said = crossing(&mut bench, &[300, 400]);
+    bench.act(|bank, out| said.into_iter().for_each(|want| bank.step(0, want, out)));
+    assert!(bench.reserve(0, 1, 300).is_ok() && bench.reserve(0, 1, 400).is_ok());
+    bench.check();
+}
+
+/// A want that waits counts what was on its way once, however often it is tried again.
+#[test]
+fn a_want_that_waits_is_met_in_full() {
+    let mut bench = Bench::new(2, &[spec(1, 10_000)]);
+    // Most of it lies in another worker's purse.
+    bench.call(1, 1, 7_000);
+    bench.hear();
+    low_after(&mut bench, 1_000);
+    let said = crossing(&mut bench, &[0, 2_400]);
+    let now_ms = bench.now_ms;
+    bench.act(|bank, out| {
+        said.into_iter().for_each(|want| bank.step(0, want, out));
+        (0..20).for_each(|_| bank.tick(now_ms, out));
+        bank.step(0, ToBank::Echo { reply: 1 }, out);
+        assert!(!out.messages.contains(&(0, ToWorker::Echo { reply: 1 })), "it waits");
+    });
+    bench.advance(1);
+    assert!(bench.reserve(0, 1, 2_400).is_ok());
     bench.check();
 }
 
