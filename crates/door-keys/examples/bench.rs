@@ -14,8 +14,8 @@ use base64::engine::general_purpose::STANDARD;
 use door_keys::{Caller, Door, KeyScopes, Method, Request, Settings};
 use vault::{KeyEncryptionKey, KeyStore, Keys, MemoryRecords, SecretKey};
 
-const KINDS: [&str; 4] =
-    ["aes256-gcm96", "aes256-gcm-siv", "aes256-cbc-cmac", "aes256-cbc-hmac-sha256"];
+const KINDS: [&str; 5] =
+    ["aes256-gcm96", "aes128-gcm96", "aes256-gcm-siv", "aes256-cbc-cmac", "aes256-cbc-hmac-sha256"];
 const BATCHES: [usize; 5] = [1, 10, 100, 1_000, 100_000];
 /// Items of a round, so that small batches are not lost in the clock.
 const ITEMS: usize = 100_000;

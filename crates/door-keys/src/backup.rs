@@ -17,6 +17,7 @@ use crate::json::{Cursor, Value};
 
 /// Types of others, as they number them.
 const GCM: i64 = 0;
+const GCM_128: i64 = 8;
 const HMAC: i64 = 10;
 const HMAC_OF_VAULT: i64 = 11;
 /// Types of our own: this and their code.
@@ -28,6 +29,17 @@ const CONVERGENT: i64 = 3;
 /// Versions of one backup at most.
 const VERSIONS_MAX: u32 = 100_000;
 
+/// Returns the number of a type in a backup.
+fn number_of(kind: KeyType) -> i64 {
+    match kind {
+        KeyType::Aes256Gcm96 => GCM,
+        KeyType::Aes128Gcm96 => GCM_128,
+        KeyType::Aes256GcmSiv | KeyType::Aes256CbcCmac | KeyType::Aes256CbcHmacSha256 => {
+            OWN + i64::from(kind.code())
+        }
+    }
+}
+
 /// Writes a key in clear.
 pub(crate) fn write(key: &NamedKey) -> Result<Zeroizing<Vec<u8>>, Sealed> {
     let (policy, versions) = (key.policy(), key.versions());
@@ -36,8 +48,7 @@ pub(crate) fn write(key: &NamedKey) -> Result<Zeroizing<Vec<u8>>, Sealed> {
     let base64 = Base64::new();
     let mut pen = Pen { out: &mut out };
     let (kind, key_size) = match policy.kind {
-        KeyKind::Sealing(KeyType::Aes256Gcm96) => (GCM, 0),
-        KeyKind::Sealing(kind) => (OWN + i64::from(kind.code()), 0),
+        KeyKind::Sealing(kind) => (number_of(kind), 0),
         KeyKind::Hmac { key_bytes } => (HMAC, key_bytes),
     };
     pen.raw("{\"policy\":{");
@@ -255,14 +266,13 @@ fn version(number: u32, entry: &Object<'_>, convergent: bool) -> Result<KeyBacku
 
 fn policy_of(policy: &Object<'_>, versions: &[KeyBackupVersion]) -> Result<KeyPolicy, String> {
     let kind = match policy.number("type")? {
-        GCM => KeyKind::Sealing(KeyType::Aes256Gcm96),
         HMAC | HMAC_OF_VAULT => {
             let bytes = versions.first().map_or(0, |version| version.key.len());
             KeyKind::Hmac { key_bytes: u16::try_from(bytes).unwrap_or(u16::MAX) }
         }
         other => {
-            let own = KeyType::ALL.into_iter().find(|kind| OWN + i64::from(kind.code()) == other);
-            KeyKind::Sealing(own.ok_or("type: this type of keys is not offered here")?)
+            let known = KeyType::ALL.into_iter().find(|kind| number_of(*kind) == other);
+            KeyKind::Sealing(known.ok_or("type: this type of keys is not offered here")?)
         }
     };
     let derived = policy.flag("derived");

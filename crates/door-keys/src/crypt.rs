@@ -353,7 +353,7 @@ pub(crate) fn kind_named(name: &str, key_bytes: u16) -> Result<KeyKind, Halt> {
     }
     name.parse().map(KeyKind::Sealing).map_err(|_| {
         Refusal::bad(format!(
-            "unknown key type {name}: offered are aes256-gcm96, aes256-gcm-siv, aes256-cbc-cmac, aes256-cbc-hmac-sha256 and hmac; \
+            "unknown key type {name}: offered are aes256-gcm96, aes128-gcm96, aes256-gcm-siv, aes256-cbc-cmac, aes256-cbc-hmac-sha256 and hmac; \
              signing, asymmetric and ChaCha types are not"
         ))
         .into()

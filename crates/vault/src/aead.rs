@@ -1,4 +1,4 @@
-//! The types that are one call of a known AEAD: `aes256-gcm96` and `aes256-gcm-siv`.
+//! The types that are one call of a known AEAD: `aes256-gcm96`, `aes128-gcm96` and `aes256-gcm-siv`.
 //!
 //! ```text
 //!  0           12                12 + n       28 + n
@@ -7,16 +7,18 @@
 //!  +-----------+-----------------+------------+
 //! ```
 //!
-//! `aes256-gcm96` is byte for byte what Transit of OpenBao (and Vault) makes: the key version's 32 bytes are the AES key (NIST SP 800-38D),
-//! the associated data goes in as it is. `aes256-gcm-siv` is RFC 8452 under a sub-key of its own.
+//! The first two are byte for byte what Transit of OpenBao (and Vault) makes: the key version's 32 or 16 bytes are the AES key (NIST SP
+//! 800-38D), the associated data goes in as it is. `aes256-gcm-siv` is RFC 8452 under a sub-key of its own.
 
 use aes_gcm::aead::inout::InOutBuf;
 use aes_gcm::aead::{AeadInOut, Nonce, Tag};
-use aes_gcm::{Aes256Gcm, KeyInit as _};
+use aes_gcm::{Aes128Gcm, Aes256Gcm, KeyInit as _};
 use aes_gcm_siv::Aes256GcmSiv;
 
 use aes::Block;
-use aes::cipher::consts::{U12, U16};
+use aes::cipher::array::Array;
+use aes::cipher::consts::{U12, U16, U48};
+use zeroize::Zeroizing;
 
 use crate::hmac_key::HmacKey;
 use crate::item::{Item, ItemError, check_lengths};
@@ -60,6 +62,27 @@ impl AeadKey<Aes256Gcm> {
         AeadKey {
             aead,
             nonces: Nonces::OfPlaintext(HmacKey::of(nonce.expose())),
+            need: NonceNeed::Unique,
+        }
+    }
+}
+
+impl AeadKey<Aes128Gcm> {
+    /// Returns the key of exactly the first 16 bytes.
+    pub(crate) fn gcm_128(key: &SecretKey) -> AeadKey<Aes128Gcm> {
+        let aead = Aes128Gcm::new(key.half());
+        AeadKey { aead, nonces: Nonces::Random, need: NonceNeed::Unique }
+    }
+
+    /// Returns Transit's convergent key (its version 3): 48 bytes of HKDF-SHA256 with the context as info, 16 for the cipher, 32 for the
+    /// nonces.
+    pub(crate) fn gcm_128_convergent(key: &SecretKey, context: &[u8]) -> AeadKey<Aes128Gcm> {
+        let mut bytes = Zeroizing::new([0; 48]);
+        key.expand_half_into(&[context], bytes.as_mut_slice());
+        let (enc, nonce) = <&Array<u8, U48>>::from(&*bytes).split_ref::<U16>();
+        AeadKey {
+            aead: Aes128Gcm::new(enc),
+            nonces: Nonces::OfPlaintext(HmacKey::of(nonce.as_ref())),
             need: NonceNeed::Unique,
         }
     }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use aes::cipher::array::Array;
+use aes::cipher::consts::{U16, U32};
 use hkdf::Hkdf;
 use sha2::Sha256;
 use zeroize::{Zeroize, Zeroizing};
@@ -20,6 +22,13 @@ impl SecretKey {
     pub fn from_bytes(bytes: &[u8; KEY_BYTES]) -> SecretKey {
         let mut key = SecretKey(Box::new([0; KEY_BYTES]));
         key.0.copy_from_slice(bytes);
+        key
+    }
+
+    /// Returns the key that begins with these bytes, of which it takes at most 32; zeros follow.
+    pub(crate) fn beginning(bytes: &[u8]) -> SecretKey {
+        let mut key = SecretKey(Box::new([0; KEY_BYTES]));
+        key.0.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
         key
     }
 
@@ -60,6 +69,12 @@ impl SecretKey {
         &self.0
     }
 
+    /// Returns the first 16 bytes: all of a key of AES-128.
+    pub(crate) fn half(&self) -> &Array<u8, U16> {
+        let whole: &Array<u8, U32> = self.expose().into();
+        whole.split_ref().0
+    }
+
     fn wipe(&mut self) {
         self.0.zeroize();
     }
@@ -77,7 +92,19 @@ impl SecretKey {
         SecretKey::from_bytes(&bytes)
     }
 
-    /// Returns the first 64 bytes of the same as two keys.
+    /// Returns the same of the first 16 bytes alone.
+    pub(crate) fn expand_half(&self, info: &[&[u8]]) -> SecretKey {
+        let mut bytes = Zeroizing::new([0; KEY_BYTES]);
+        self.expand_half_into(info, bytes.as_mut_slice());
+        SecretKey::from_bytes(&bytes)
+    }
+
+    /// The same into `output`.
+    pub(crate) fn expand_half_into(&self, info: &[&[u8]], output: &mut [u8]) {
+        hkdf(self.half(), info, output);
+    }
+
+    /// Returns the first 64 bytes of HKDF-SHA256 of the whole key as two keys.
     pub(crate) fn expand_pair(&self, info: &[&[u8]]) -> (SecretKey, SecretKey) {
         let mut bytes = Zeroizing::new([[0; KEY_BYTES]; 2]);
         hkdf(self.expose(), info, bytes.as_flattened_mut());
@@ -153,6 +180,7 @@ mod tests {
         wipes_itself::<aes::Aes256Enc>();
         wipes_itself::<aes::Aes256Dec>();
         wipes_itself::<aes_gcm::Aes256Gcm>();
+        wipes_itself::<aes_gcm::Aes128Gcm>();
         // This one is an `Aes256` and has no mark of its own.
         wipes_itself::<aes::Aes256>();
         // HMAC is two states of SHA-256.

@@ -190,6 +190,7 @@ func besideWire(name string, here, there place, run string, known bool) {
 		tell("%v", err)
 		return
 	}
+	checkTexts(list, ours, run, tell)
 	compareWires(list, ours, theirs, known, tell)
 	// The comparison itself: another status, a header field, a number where a text was, a member that is gone.
 	found, other := 0, slices.Clone(ours)
@@ -199,8 +200,12 @@ func besideWire(name string, here, there place, run string, known bool) {
 	other[2].facts["data.name"] = "number 5"
 	delete(other[2].facts, "data.type")
 	compareWires(list[:3], ours, other, false, func(string, ...any) { found++ })
-	if found != 5 {
-		tell("the comparison over HTTP found %d differences where five were planted", found)
+	// A text of our own that is another.
+	changed := list[0]
+	changed.says = "something else"
+	checkTexts([]exchange{changed}, ours, run, func(string, ...any) { found++ })
+	if found != 6 {
+		tell("the comparison over HTTP found %d differences where six were planted", found)
 	}
 	fmt.Printf("beside %s: %d exchanges over HTTP compared\n", name, len(list))
 }
@@ -222,37 +227,54 @@ func beside(name string, here, there client, run string) {
 	fmt.Printf("beside %s: %d answers compared member by member, keys moved both ways\n", name, compared)
 }
 
-// move makes keys at one server, seals with them, brings them to the other one, and opens there.
+// move makes keys of both types at one server, seals with them, brings them to the other one, and opens there; then the other way.
 func move(from, to client, key string) {
-	for kind, policy := range map[string]values{
-		"plain":   {},
-		"derived": {"derived": true, "convergent_encryption": true},
-	} {
-		name, message := key+"-"+kind, values{"plaintext": hello}
-		if kind == "derived" {
-			message["context"] = context
+	for _, kind := range []string{"aes256-gcm96", "aes128-gcm96"} {
+		moveOne(from, to, key+"-"+kind, values{"type": kind}, values{"plaintext": hello, "associated_data": world})
+		moveOne(from, to, key+"-"+kind+"-derived", values{"type": kind, "derived": true},
+			values{"plaintext": hello, "context": context, "associated_data": world})
+		moveOne(from, to, key+"-"+kind+"-convergent", values{"type": kind, "derived": true, "convergent_encryption": true},
+			values{"plaintext": hello, "context": context})
+	}
+}
+
+func moveOne(from, to client, name string, policy, message values) {
+	var last answer
+	ask := func(c client, verb, path string, body values) values {
+		got, err := c.logical(verb, path, body)
+		if err != nil || got.status >= 400 {
+			tell("moving %s: %s %s: %+v, %v", name, verb, path, got, err)
 		}
-		policy["exportable"], policy["allow_plaintext_backup"] = true, true
-		var last answer
-		ask := func(c client, verb, path string, body values) values {
-			got, err := c.logical(verb, path, body)
-			if err != nil || got.status >= 400 {
-				tell("moving %s: %s %s: %+v, %v", name, verb, path, got, err)
-			}
-			last = got
-			return got.data
-		}
-		ask(from, "write", "transit/keys/"+name, policy)
-		sealed := ask(from, "write", "transit/encrypt/"+name, message)["ciphertext"]
-		ask(from, "write", "transit/keys/"+name+"/rotate", nil)
-		backup := ask(from, "read", "transit/backup/"+name, nil)["backup"]
-		ask(to, "write", "transit/restore/"+name, values{"backup": backup})
-		opening := values{"ciphertext": sealed}
-		if kind == "derived" {
-			opening["context"] = context
-		}
-		if ask(to, "write", "transit/decrypt/"+name, opening)["plaintext"] != hello {
+		last = got
+		return got.data
+	}
+	opens := func(c client, sealed any) {
+		opening := maps.Clone(message)
+		delete(opening, "plaintext")
+		opening["ciphertext"] = sealed
+		if ask(c, "write", "transit/decrypt/"+name, opening)["plaintext"] != hello {
 			tell("moving %s from %s to the other: expected %s, got %+v", name, from.name, hello, last)
+		}
+	}
+	seals := func(c client) any { return ask(c, "write", "transit/encrypt/"+name, message)["ciphertext"] }
+	policy["exportable"], policy["allow_plaintext_backup"] = true, true
+	ask(from, "write", "transit/keys/"+name, policy)
+	first := seals(from)
+	ask(from, "write", "transit/keys/"+name+"/rotate", nil)
+	second := seals(from)
+	backup := ask(from, "read", "transit/backup/"+name, nil)["backup"]
+	ask(to, "write", "transit/restore/"+name, values{"backup": backup})
+	opens(to, first)
+	opens(to, second)
+	back := seals(to)
+	opens(from, back)
+	if policy["convergent_encryption"] == true && back != second {
+		tell("moving %s: one plaintext of one context is %v at one server, and %v at the other", name, second, back)
+	}
+	for _, path := range []string{"transit/export/encryption-key/" + name, "transit/export/hmac-key/" + name} {
+		one, other := ask(from, "read", path, nil), ask(to, "read", path, nil)
+		if !reflect.DeepEqual(one, other) {
+			tell("moving %s: %s differs", name, path)
 		}
 	}
 }

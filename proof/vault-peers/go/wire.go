@@ -30,6 +30,8 @@ type exchange struct {
 	keep map[string]string
 	// differs has the places that differ on purpose, each with the name of its reason.
 	differs map[string]string
+	// says is the first text of our own refusal, in full, where the other server may say another.
+	says string
 }
 
 // wire is an answer as it came.
@@ -65,6 +67,10 @@ func readExchanges(text string) (list []exchange, reasons map[string]string, err
 		case word == "keep":
 			kept, place, _ := strings.Cut(rest, " ")
 			list[len(list)-1].keep[kept] = place
+		case word == "says":
+			if err := json.Unmarshal([]byte(rest), &list[len(list)-1].says); err != nil {
+				return nil, nil, fmt.Errorf("line %d: %q is no text in quotes: %w", at+1, rest, err)
+			}
 		case word == "differs":
 			if reasons[value] == "" {
 				return nil, nil, fmt.Errorf("line %d: there is no reason %q", at+1, value)
@@ -250,6 +256,23 @@ func unframed(fact string) string {
 		return fact
 	}
 	return `text "` + strings.TrimSuffix(inner, `\n\n"`) + `"`
+}
+
+// checkTexts tells where a refusal of ours has another text than it should, or its text may be another than the other server's and is not
+// named.
+func checkTexts(list []exchange, here []wire, run string, tell func(string, ...any)) {
+	for i, one := range list {
+		said, _ := find(here[i].body, "errors.0").(string)
+		wanted, _ := filled(one.says, map[string]string{"key": run}).(string)
+		_, body := one.differs["body"]
+		_, errors := one.differs["errors"]
+		if wanted == "" && (!body && !errors || said == "") {
+			continue
+		}
+		if said != wanted {
+			tell("exchanges.txt:%d: %s %s %s: says %q, expected %q", one.line, one.method, one.path, one.body, said, wanted)
+		}
+	}
 }
 
 // compareWires tells of each difference that is not known, and of each known one that is gone.

@@ -55,8 +55,12 @@ fn items_that_work_come_back_in_order() {
     }
 }
 
-const KINDS: [&str; 4] =
-    ["aes256-gcm96", "aes256-gcm-siv", "aes256-cbc-cmac", "aes256-cbc-hmac-sha256"];
+/// The types of Transit, and what they are elsewhere.
+const GCM: [(&str, &ring::aead::Algorithm); 2] =
+    [("aes256-gcm96", &ring::aead::AES_256_GCM), ("aes128-gcm96", &ring::aead::AES_128_GCM)];
+
+const KINDS: [&str; 5] =
+    ["aes256-gcm96", "aes128-gcm96", "aes256-gcm-siv", "aes256-cbc-cmac", "aes256-cbc-hmac-sha256"];
 
 /// Returns the plaintexts of messages that are opened in one call.
 fn opened(node: &mut Node, texts: &[String]) -> Vec<Value> {
@@ -348,41 +352,56 @@ fn top_level_members_are_read_weakly() {
     );
 }
 
-/// Messages of RustCrypto's and Go's Transit for a fixed key would need that key here: an import makes it, and the convergent message is
-/// computed with other implementations of HKDF, HMAC and AES-GCM.
-#[test]
-fn derived_and_convergent_keys_are_those_of_transit() {
-    let options = r#"{"derived":true,"convergent_encryption":true,"exportable":true}"#;
-    let mut node = Node::with_key(options);
-    let body = json!({"plaintext": b64("hello"), "context": b64("tenant")}).to_string();
-    let one = node.post("transit/encrypt/a", &body).data()["ciphertext"].clone();
-    assert_eq!(
-        node.post("transit/encrypt/a", &body).data()["ciphertext"],
-        one,
-        "equal plaintexts, equal messages"
-    );
-    let exported = node.get("transit/export/encryption-key/a").data()["keys"]["1"].clone();
-    let key = unb64(exported.as_str().unwrap());
-    struct Length;
+/// What Transit makes of `hello` and the context `tenant` with a convergent key, computed with other implementations of HKDF, HMAC and
+/// AES-GCM: the first bytes of HKDF are the cipher's key, the 32 behind it the key of nonces.
+fn convergent_of_transit(key: &[u8], cipher: &'static ring::aead::Algorithm) -> String {
+    struct Length(usize);
     impl ring::hkdf::KeyType for Length {
         fn len(&self) -> usize {
-            64
+            self.0
         }
     }
-    let mut derived = [0; 64];
-    let salt = ring::hkdf::Salt::new(ring::hkdf::HKDF_SHA256, &[]).extract(&key);
-    salt.expand(&[b"tenant"], Length).unwrap().fill(&mut derived).unwrap();
-    let nonce =
-        ring::hmac::sign(&ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &derived[32..]), b"hello");
+    let mut derived = vec![0; cipher.key_len() + 32];
+    let salt = ring::hkdf::Salt::new(ring::hkdf::HKDF_SHA256, &[]).extract(key);
+    salt.expand(&[b"tenant"], Length(derived.len())).unwrap().fill(&mut derived).unwrap();
+    let (sealing, of_nonces) = derived.split_at(cipher.key_len());
+    let of_nonces = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, of_nonces);
+    let nonce = ring::hmac::sign(&of_nonces, b"hello");
     let nonce = &nonce.as_ref()[..12];
-    let gcm = ring::aead::UnboundKey::new(&ring::aead::AES_256_GCM, &derived[..32]).unwrap();
     let mut text = b"hello".to_vec();
     let unique = ring::aead::Nonce::try_assume_unique_for_key(nonce).unwrap();
-    ring::aead::LessSafeKey::new(gcm)
+    ring::aead::LessSafeKey::new(ring::aead::UnboundKey::new(cipher, sealing).unwrap())
         .seal_in_place_append_tag(unique, ring::aead::Aad::empty(), &mut text)
         .unwrap();
-    assert_eq!(one, json!(format!("vault:v1:{}", b64([nonce, &text].concat()))));
+    format!("vault:v1:{}", b64([nonce, &text].concat()))
+}
 
+#[test]
+fn derived_and_convergent_keys_are_those_of_transit() {
+    for (kind, cipher) in GCM {
+        let options = json!({"type": kind, "derived": true, "convergent_encryption": true, "exportable": true});
+        let mut node = Node::with_key(&options.to_string());
+        let body = json!({"plaintext": b64("hello"), "context": b64("tenant")}).to_string();
+        let one = node.post("transit/encrypt/a", &body).data()["ciphertext"].clone();
+        assert_eq!(
+            node.post("transit/encrypt/a", &body).data()["ciphertext"],
+            one,
+            "equal plaintexts, equal messages"
+        );
+        let exported = node.get("transit/export/encryption-key/a").data()["keys"]["1"].clone();
+        let key = unb64(exported.as_str().unwrap());
+        assert_eq!(
+            (key.len(), one),
+            (cipher.key_len(), json!(convergent_of_transit(&key, cipher)))
+        );
+        contexts_are_told_apart(&mut node);
+    }
+}
+
+/// Of a node with a convergent key.
+fn contexts_are_told_apart(node: &mut Node) {
+    let body = json!({"plaintext": b64("hello"), "context": b64("tenant")}).to_string();
+    let one = node.post("transit/encrypt/a", &body).data()["ciphertext"].clone();
     let no_context = "missing 'context' for key derivation";
     assert!(
         node.post("transit/encrypt/a", r#"{"plaintext":"eA=="}"#).error().1.starts_with(no_context)
@@ -396,21 +415,17 @@ fn derived_and_convergent_keys_are_those_of_transit() {
     let items: Vec<Value> = (0..300)
         .map(|at| json!({"plaintext": "eA==", "context": b64((at / 7).to_string())}))
         .collect();
-    let sealed = encrypt(&mut node, json!(items)).results();
+    let sealed = encrypt(node, json!(items)).results();
     let items: Vec<Value> = sealed
         .iter()
         .zip(&items)
         .map(|(item, from)| json!({"ciphertext": item["ciphertext"], "context": from["context"]}))
         .collect();
-    assert!(
-        decrypt(&mut node, json!(items)).results().iter().all(|item| item["plaintext"] == "eA==")
-    );
+    assert!(decrypt(node, json!(items)).results().iter().all(|item| item["plaintext"] == "eA=="));
     assert_eq!(sealed[0]["ciphertext"], sealed[1]["ciphertext"]);
     assert_ne!(sealed[0]["ciphertext"], sealed[7]["ciphertext"]);
-    let bound = encrypt(
-        &mut node,
-        json!([{"plaintext": "eA==", "context": "eA==", "associated_data": "eA=="}]),
-    );
+    let bound =
+        encrypt(node, json!([{"plaintext": "eA==", "context": "eA==", "associated_data": "eA=="}]));
     assert!(bound.results()[0]["error"].as_str().unwrap().contains("not possible with convergent"));
 }
 

@@ -64,8 +64,8 @@ fn play(
     (results, told.0, told.1)
 }
 
-const KINDS: [&str; 4] =
-    ["aes256-gcm96", "aes256-gcm-siv", "aes256-cbc-cmac", "aes256-cbc-hmac-sha256"];
+const KINDS: [&str; 5] =
+    ["aes256-gcm96", "aes128-gcm96", "aes256-gcm-siv", "aes256-cbc-cmac", "aes256-cbc-hmac-sha256"];
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
@@ -74,7 +74,7 @@ proptest! {
     fn what_is_sealed_opens_wherever_it_is_cut(
         items in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..50), 0..600),
         pieces in prop::collection::vec(1..400_usize, 1..5),
-        kind in 0..4_usize,
+        kind in 0..KINDS.len(),
         rows in any::<bool>(),
     ) {
         let mut node = Node::with_key(&format!(r#"{{"type":"{}"}}"#, KINDS[kind]));

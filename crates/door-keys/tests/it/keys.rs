@@ -48,6 +48,10 @@ fn keys_that_cannot_be_are_refused() {
             "convergent encryption requires derivation to be enabled",
         ),
         (r#"{"key_size":32}"#, "key_size is not valid for algorithm aes256-gcm96"),
+        (
+            r#"{"type":"aes128-gcm96","key_size":16}"#,
+            "key_size is not valid for algorithm aes128-gcm96",
+        ),
         (r#"{"type":"hmac","key_size":31}"#, "invalid key_size"),
         (r#"{"type":"hmac","key_size":-1}"#, "invalid key_size"),
         (r#"{"type":"hmac","derived":true}"#, "not supported for keys of type hmac"),
@@ -197,27 +201,42 @@ fn trimming_destroys_and_needs_both_least_versions() {
 /// The key of a version opens what it sealed: with another implementation of AES-GCM.
 #[test]
 fn what_is_exported_is_the_key() {
+    let ciphers =
+        [("aes256-gcm96", &ring::aead::AES_256_GCM), ("aes128-gcm96", &ring::aead::AES_128_GCM)];
+    for (kind, cipher) in ciphers {
+        let mut node = Node::with_key(&json!({"type": kind, "exportable": true}).to_string());
+        node.post("transit/keys/a/rotate", "");
+        let sealed = unb64(node.encrypt("hello").strip_prefix("vault:v2:").unwrap());
+        let exported = node.get("transit/export/encryption-key/a").data();
+        let keys = &exported["keys"];
+        assert_eq!((&exported["type"], keys.as_object().unwrap().len()), (&json!(kind), 2));
+        let latest = node.get("transit/export/encryption-key/a/latest").data();
+        assert_eq!(latest["keys"], json!({"2": keys["2"]}));
+        let key = unb64(keys["2"].as_str().unwrap());
+        let key = ring::aead::UnboundKey::new(cipher, &key).unwrap();
+        let nonce = ring::aead::Nonce::try_assume_unique_for_key(&sealed[..12]).unwrap();
+        let mut text = sealed[12..].to_vec();
+        let opened = ring::aead::LessSafeKey::new(key).open_in_place(
+            nonce,
+            ring::aead::Aad::empty(),
+            &mut text,
+        );
+        assert_eq!(opened.unwrap(), b"hello");
+        // And the key of tags makes the tags.
+        let tag = node.post("transit/hmac/a", format!(r#"{{"input":"{}"}}"#, b64("x"))).data();
+        let keys = node.get("transit/export/hmac-key/a/2").data();
+        let key = unb64(keys["keys"]["2"].as_str().unwrap());
+        assert_eq!(key.len(), 32);
+        let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &key);
+        let expected = format!("vault:v2:{}", b64(ring::hmac::sign(&key, b"x")));
+        assert_eq!(tag["hmac"], json!(expected));
+    }
+}
+
+#[test]
+fn what_is_not_there_is_not_exported() {
     let mut node = Node::with_key(r#"{"exportable":true}"#);
     node.post("transit/keys/a/rotate", "");
-    let sealed = unb64(node.encrypt("hello").strip_prefix("vault:v2:").unwrap());
-    let keys = node.get("transit/export/encryption-key/a").data();
-    assert_eq!(keys["keys"].as_object().unwrap().len(), 2);
-    let latest = node.get("transit/export/encryption-key/a/latest").data();
-    assert_eq!(latest["keys"], json!({"2": keys["keys"]["2"]}));
-    let key = unb64(keys["keys"]["2"].as_str().unwrap());
-    let key = ring::aead::UnboundKey::new(&ring::aead::AES_256_GCM, &key).unwrap();
-    let nonce = ring::aead::Nonce::try_assume_unique_for_key(&sealed[..12]).unwrap();
-    let mut text = sealed[12..].to_vec();
-    let opened =
-        ring::aead::LessSafeKey::new(key).open_in_place(nonce, ring::aead::Aad::empty(), &mut text);
-    assert_eq!(opened.unwrap(), b"hello");
-    // And the key of tags makes the tags.
-    let tag = node.post("transit/hmac/a", format!(r#"{{"input":"{}"}}"#, b64("x"))).data();
-    let keys = node.get("transit/export/hmac-key/a/2").data();
-    let key = unb64(keys["keys"]["2"].as_str().unwrap());
-    let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &key);
-    let expected = format!("vault:v2:{}", b64(ring::hmac::sign(&key, b"x")));
-    assert_eq!(tag["hmac"], json!(expected));
     for (path, text) in [
         ("transit/export/encryption-key/a/3", "version does not exist or cannot be found"),
         ("transit/export/encryption-key/a/x", "invalid key version"),
@@ -237,7 +256,13 @@ fn what_is_exported_is_the_key() {
 
 #[test]
 fn a_backup_moves_a_key_with_all_its_versions() {
-    for kind in ["aes256-gcm96", "aes256-gcm-siv", "aes256-cbc-cmac", "aes256-cbc-hmac-sha256"] {
+    for kind in [
+        "aes256-gcm96",
+        "aes128-gcm96",
+        "aes256-gcm-siv",
+        "aes256-cbc-cmac",
+        "aes256-cbc-hmac-sha256",
+    ] {
         let options =
             format!(r#"{{"type":"{kind}","exportable":true,"allow_plaintext_backup":true}}"#);
         let mut node = Node::with_key(&options);
@@ -318,6 +343,46 @@ fn a_backup_of_openbao_is_restored() {
         .unwrap();
     let message = format!("vault:v1:{}", b64([&[3; 12][..], &text].concat()));
     assert_eq!(node.decrypt(&message), Ok("hello".into()));
+}
+
+/// A backup that OpenBao 2.7.2 made of a key with AES-128, and what it sealed with it.
+#[test]
+fn a_backup_of_openbao_with_aes_128_is_restored() {
+    let entry = json!({"key": "AAECAwQFBgcICQoLDA0ODw==", "hmac_key": "Oc2+YjumbV1JU0xtz4bPdNPzFqUJ8so16mrekHSU4EE=",
+        "time": "2026-11-27T07:21:04.162705008Z", "ec_x": null, "public_key": "", "convergent_version": 3,
+        "creation_time": 1_795_764_064, "certificate_chain": null, "external_key_ref": ""});
+    let none = json!({"key": null, "hmac_key": null, "time": "0001-01-01T00:00:00Z", "convergent_version": 0, "creation_time": 0});
+    let policy = json!({"name": "c", "keys": {"1": entry}, "derived": true, "kdf": 1, "convergent_encryption": true,
+        "exportable": true, "min_decryption_version": 1, "min_encryption_version": 0, "latest_version": 1,
+        "archive_version": 1, "archive_min_version": 0, "min_available_version": 0, "deletion_allowed": false,
+        "convergent_version": -1, "type": 8, "backup_info": {"time": "2026-11-27T07:21:04.610785865Z", "version": 1},
+        "restore_info": null, "allow_plaintext_backup": true, "version_template": "", "storage_prefix": "",
+        "auto_rotate_period": 0, "Imported": false, "AllowImportedKeyRotation": false, "soft_deleted": false});
+    let whole = json!({"policy": policy, "archived_keys": {"keys": [none, entry]}}).to_string();
+    let mut node = Node::new();
+    let body = json!({"backup": b64(&whole)}).to_string();
+    assert_eq!(node.post("transit/restore/a", body).status, 204);
+    assert_eq!(node.get("transit/keys/a").data()["type"], json!("aes128-gcm96"));
+    let message = "vault:v1:PVkl9iRDR4ncCXmPVAQSiZmNZKFJdi8HBFCnt6DdxMu1";
+    let context = b64("customer 42");
+    let body = json!({"plaintext": b64("hello"), "context": context}).to_string();
+    assert_eq!(node.post("transit/encrypt/a", body).data()["ciphertext"], json!(message));
+    let body = json!({"ciphertext": message, "context": context}).to_string();
+    assert_eq!(node.post("transit/decrypt/a", body).data()["plaintext"], json!(b64("hello")));
+    let back = node.get("transit/backup/a").data()["backup"].clone();
+    let back: Value = serde_json::from_slice(&unb64(back.as_str().unwrap())).unwrap();
+    assert_eq!(
+        (&back["policy"]["type"], &back["policy"]["keys"]["1"]["key"]),
+        (&json!(8), &entry["key"])
+    );
+    // Numbers of the key's own record are none of a backup's.
+    for (kind, length) in [("8", 32), ("0", 16), ("1005", 16), ("1006", 16)] {
+        let key = json!(b64(vec![7; length]));
+        let changed = whole.replace(&entry["key"].to_string(), &key.to_string());
+        let changed = changed.replace("\"type\":8", &format!("\"type\":{kind}"));
+        let body = json!({"backup": b64(changed), "force": true}).to_string();
+        assert_eq!(node.post("transit/restore/a", body).status, 400, "{kind}, {length} bytes");
+    }
 }
 
 #[test]

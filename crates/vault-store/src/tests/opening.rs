@@ -55,6 +55,60 @@ fn a_key_outlives_the_process_and_opens_with_its_kek_only() {
     assert!(!file.windows(32).any(|bytes| bytes == before), "keys are wrapped");
 }
 
+/// A file that a node wrote when there were four types that seal, with a version of each, and one of `hmac`.
+const FOUR_TYPES: &[u8] = include_bytes!("four-types.keys");
+
+/// What was sealed under them, of the text `hello`.
+const SEALED: [(KeyType, &str); 4] = [
+    (KeyType::Aes256Gcm96, "vault:v1:kxH2WGGWHflqLZwCOzYW+OsSI0KNEypnK/unkAVH1Ser"),
+    (KeyType::Aes256GcmSiv, "vault:v1:S2x76MaZxSNt3GVzCRWPcGj6EkDYVQy/w7FFX8JKv+xf"),
+    (
+        KeyType::Aes256CbcCmac,
+        "vault:v1:APndogqJjLR7f5hl4mtcy+CLkCs2mHp5MPRrwjbhhZUFdF22SfzEH4YDMA6Fj1Hh",
+    ),
+    (
+        KeyType::Aes256CbcHmacSha256,
+        "vault:v1:9fiHHFXGKUJ2BL/WClVcePOVAFs6Uk/Ednd1m5+io84hHI3MCZMISp+/zQYnEleCSljekwutvpQONgB1Uwc9Xw==",
+    ),
+];
+
+#[test]
+fn a_folder_from_before_a_type_was_added_opens_what_it_sealed() {
+    let root = folder();
+    fs::write(root.path().join("keys"), FOUR_TYPES).unwrap();
+    let digits = format!("{:064}", 7);
+    let kek = || KeyEncryptionKey::new(&SecretKey::parse(digits.as_bytes()).unwrap());
+    let opens = |store: &Store| {
+        for (kind, text) in SEALED {
+            let key = store.keys().get(kind.name()).unwrap();
+            assert_eq!(key.policy().kind, KeyKind::Sealing(kind));
+            let mut sealed = Vec::new();
+            let number = vault::read_text(text, &mut sealed).unwrap();
+            let mut output = vec![0; kind.opened_max(sealed.len())];
+            let mut items = [vault::Item::new(&sealed, b"", &mut output)];
+            let version = key.versions().opening(number).unwrap();
+            version.key().unwrap().unwrap().open(&mut items);
+            assert_eq!(items[0].written(), Ok(&b"hello"[..]), "{kind}");
+        }
+    };
+    let mut store = open(root.path(), SMALL).unwrap();
+    store.unseal(kek()).unwrap();
+    opens(&store);
+    // With a key of the type that came after it, too, and after the file was written anew.
+    let policy = KeyPolicy::new(KeyKind::Sealing(KeyType::Aes128Gcm96));
+    store.change(&Change::Create { name: name("new"), policy }, 1_000).unwrap();
+    for number in 0..10 {
+        store.change(&change(number), 1_000).unwrap();
+    }
+    let before = seen(store.keys());
+    drop(store);
+    let mut store = open(root.path(), SMALL).unwrap();
+    assert_eq!(seen(store.keys()), before);
+    store.unseal(kek()).unwrap();
+    opens(&store);
+    assert_eq!(store.keys().get("new").unwrap().policy().kind, policy.kind);
+}
+
 #[test]
 fn what_is_none_of_ours_or_of_a_later_version_is_refused_and_stays() {
     let root = folder();

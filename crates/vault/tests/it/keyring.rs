@@ -48,6 +48,7 @@ fn create(store: &mut Store, text: &str, kind: KeyKind) {
 
 const CMAC: KeyKind = KeyKind::Sealing(KeyType::Aes256CbcCmac);
 const GCM: KeyKind = KeyKind::Sealing(KeyType::Aes256Gcm96);
+const GCM_128: KeyKind = KeyKind::Sealing(KeyType::Aes128Gcm96);
 
 /// Seals one message with a version as a door does: counted, and a block reserved where one is needed.
 fn seal(store: &mut Store, text: &str, version: u32) -> Result<(u32, Vec<u8>), String> {
@@ -92,7 +93,7 @@ struct Known {
 
 #[derive(Clone, Debug)]
 enum Op {
-    Create(usize, bool),
+    Create(usize, usize),
     Rotate(usize),
     Configure(usize, Option<u32>, Option<u32>, Option<bool>),
     Trim(usize, u32),
@@ -102,12 +103,13 @@ enum Op {
     Rewrap,
 }
 
+const KINDS: [KeyKind; 3] = [CMAC, GCM, GCM_128];
 const NAMES: [&str; 3] = ["a", "b-2", "stock/c"];
 
 fn op() -> impl Strategy<Value = Op> {
     let key = 0..NAMES.len();
     prop_oneof![
-        2 => (key.clone(), any::<bool>()).prop_map(|(key, bulk)| Op::Create(key, bulk)),
+        2 => (key.clone(), 0..KINDS.len()).prop_map(|(key, kind)| Op::Create(key, kind)),
         4 => key.clone().prop_map(Op::Rotate),
         4 => (key.clone(), prop::option::of(0..6_u32), prop::option::of(0..6_u32), any::<Option<bool>>())
             .prop_map(|(key, decryption, encryption, delete)| Op::Configure(key, decryption, encryption, delete)),
@@ -131,12 +133,12 @@ impl Model {
     /// Tells what becomes of a change: something, nothing, or a refusal.
     fn change(&mut self, op: &Op) -> Option<bool> {
         match *op {
-            Op::Create(at, bulk) => {
+            Op::Create(at, kind) => {
                 if self.keys.contains_key(NAMES[at]) {
                     return Some(false);
                 }
                 self.lives += 1;
-                let (kind, life) = (if bulk { CMAC } else { GCM }, self.lives);
+                let (kind, life) = (KINDS[kind], self.lives);
                 let (deletable, min_encryption) = (false, 0);
                 let (least, latest, min_decryption) = (None, 1, 1);
                 let key =
@@ -219,9 +221,8 @@ impl Model {
 
 fn change_of(op: &Op) -> Change {
     match *op {
-        Op::Create(at, bulk) => {
-            let kind = if bulk { CMAC } else { GCM };
-            Change::Create { name: name(NAMES[at]), policy: KeyPolicy::new(kind) }
+        Op::Create(at, kind) => {
+            Change::Create { name: name(NAMES[at]), policy: KeyPolicy::new(KINDS[kind]) }
         }
         Op::Rotate(at) => Change::Rotate(name(NAMES[at])),
         Op::Configure(at, min_decryption, min_encryption, deletion_allowed) => {
@@ -305,8 +306,9 @@ proptest! {
 #[test]
 fn a_version_refuses_what_is_above_its_limit() {
     let mut store = store();
-    let policy = KeyPolicy::new(GCM);
-    let versions = vec![version(1, (1 << 32) - 3)];
+    let policy = KeyPolicy::new(GCM_128);
+    let key = Zeroizing::new(vec![7; 16]);
+    let versions = vec![KeyBackupVersion { key, ..version(1, (1 << 32) - 3) }];
     let backup = KeyBackup { policy, versions };
     let change = Change::Restore { name: name("a"), backup, force: false };
     assert_eq!(store.change(&change, 5), Ok(true));
@@ -403,7 +405,7 @@ fn a_wrong_kek_writes_nothing_and_a_missing_one_seals() {
 #[test]
 fn another_kek_wraps_everything_anew() {
     let mut store = store();
-    for kind in [GCM, CMAC, KeyKind::Hmac { key_bytes: 77 }] {
+    for kind in [GCM, GCM_128, CMAC, KeyKind::Hmac { key_bytes: 77 }] {
         create(&mut store, kind.name(), kind);
         store.change(&Change::Rotate(name(kind.name())), 5).unwrap();
     }
@@ -434,10 +436,17 @@ fn a_record_that_was_changed_says_which_version() {
     moved[1][at] = b'b';
     let error = UnsealError::Record(RecordError::Wrap { name: name("b"), version: 1 });
     assert_eq!(replayed(&moved).unseal(kek()), Err(error));
-    let mut other_type = records.clone();
-    other_type[1][at + 1] = KeyType::Aes256GcmSiv.code();
-    let error = UnsealError::Record(RecordError::Wrap { name: name("a"), version: 1 });
-    assert_eq!(replayed(&other_type).unseal(kek()), Err(error));
+    for kind in [KeyType::Aes256GcmSiv, KeyType::Aes128Gcm96] {
+        let mut other_type = records.clone();
+        other_type[1][at + 1] = kind.code();
+        let error = UnsealError::Record(RecordError::Wrap { name: name("a"), version: 1 });
+        assert_eq!(replayed(&other_type).unseal(kek()), Err(error));
+    }
+    // A type of a later version of the program: it says so, and no key is taken for another type.
+    let mut later = records.clone();
+    later[1][at + 1] = 6;
+    let error = Keys::new(9).replay(&later[1]).unwrap_err().to_string();
+    assert!(error.contains("it is damaged, or a newer version wrote it"), "{error}");
     let mut twice = Keys::new(9);
     twice.replay(&records[0]).unwrap();
     assert!(matches!(twice.replay(&records[0]), Err(RecordError::Order(_))));
@@ -467,6 +476,13 @@ fn a_backup_that_is_no_key_is_refused() {
     assert!(refused(high, vec![version(1, 0)]).contains("least versions"));
     let short = KeyBackupVersion { key: Zeroizing::new(vec![7; 31]), ..version(1, 0) };
     assert!(refused(policy, vec![short]).contains("another length"));
+    let halved = || KeyBackupVersion { key: Zeroizing::new(vec![7; 16]), ..version(1, 0) };
+    assert!(refused(policy, vec![halved()]).contains("another length"));
+    let policy_128 = KeyPolicy::new(GCM_128);
+    assert!(refused(policy_128, vec![version(1, 0)]).contains("another length"));
+    let tag_key = Zeroizing::new(vec![8; 16]);
+    let short = KeyBackupVersion { tag_key, ..halved() };
+    assert!(refused(policy_128, vec![short]).contains("another length"));
     let hmac = KeyPolicy::new(KeyKind::Hmac { key_bytes: 64 });
     assert!(refused(hmac, vec![version(1, 0)]).contains("another length"));
     let convergent = KeyPolicy { convergent: true, ..policy };

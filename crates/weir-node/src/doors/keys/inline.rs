@@ -38,7 +38,7 @@ pub(super) fn is_small_piece(bulk: &Bulk, keys: &Keys) -> bool {
 fn piece_ns(kind: Option<KeyType>) -> [usize; 2] {
     match kind {
         Some(KeyType::Aes256CbcCmac) => [50, 1],
-        Some(KeyType::Aes256Gcm96) => [140, 1],
+        Some(KeyType::Aes256Gcm96 | KeyType::Aes128Gcm96) => [140, 1],
         Some(KeyType::Aes256CbcHmacSha256) => [200, 2],
         Some(KeyType::Aes256GcmSiv) | None => [350, 3],
     }
@@ -47,7 +47,7 @@ fn piece_ns(kind: Option<KeyType>) -> [usize; 2] {
 fn tenths_ns_per_byte(verb: &str, kind: Option<KeyType>) -> usize {
     let [encrypt, decrypt, rewrap] = match kind {
         Some(KeyType::Aes256CbcCmac) => [44, 16, 24],
-        Some(KeyType::Aes256Gcm96) => [58, 29, 48],
+        Some(KeyType::Aes256Gcm96 | KeyType::Aes128Gcm96) => [58, 29, 48],
         Some(KeyType::Aes256CbcHmacSha256) => [88, 27, 52],
         Some(KeyType::Aes256GcmSiv) => [104, 56, 102],
         None => [OTHER; 3],
