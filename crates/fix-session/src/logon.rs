@@ -170,6 +170,9 @@ impl Session {
             return;
         }
         turn.store.note_received(message.frame().bytes());
+        if let Some(peer_expects) = offer.next_expected {
+            self.note_has(peer_expects, turn);
+        }
         self.begin(offer, turn);
         if acceptor || asked {
             self.link.reset_sent = offer.reset;

@@ -1,7 +1,7 @@
 //! What may not have reached the peer, and sending it as new messages once the numbers began again.
 //!
 //! A message counts as having arrived when something comes from the peer 2.4 heartbeat intervals or more after it was sent: until then a
-//! connection may be dead without either side knowing. What was stored without a connection is sent when the peer logs on and sees a gap; a
+//! connection may be dead without either side knowing. So does all below the NextExpectedMsgSeqNum (789) of its Logon. What was stored without a connection is sent when the peer logs on and sees a gap; a
 //! peer that asks for messages again has not got them.
 
 use std::collections::VecDeque;
@@ -86,6 +86,13 @@ impl Session {
         let sure = self.unsure.sure(turn.now.ms, self.sure_after_ms());
         if let Some(sure) = sure.filter(|sure| turn.store.unsure_from() < Some(*sure)) {
             turn.store.set_unsure_from(Some(sure));
+        }
+    }
+
+    /// Notes that the peer says of itself that it has everything below a number.
+    pub(crate) fn note_has<S: MessageStore>(&self, below: u64, turn: &mut Turn<'_, S>) {
+        if self.config.repeat_after_reset && turn.store.unsure_from() < Some(below) {
+            turn.store.set_unsure_from(Some(below));
         }
     }
 

@@ -1,7 +1,7 @@
 //! Files, with errors that name them. Everything that is written goes through here, so that tests can make any operation fail.
 
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -78,6 +78,14 @@ impl DiskFile {
         #[cfg(test)]
         note(|| Op::Wrote { file: number(&self.file), at, bytes: bytes.to_vec() });
         self.file.write_all_at(bytes, at)
+    }
+
+    /// Reads a file that was opened just now, as much of it as there is.
+    pub(crate) fn read_all(&self) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let read = (&self.file).read_to_end(&mut bytes);
+        read.map_err(|error| OpenError::io(&self.path, "read", error))?;
+        Ok(bytes)
     }
 
     /// Fills `buffer` from `at`.

@@ -15,7 +15,7 @@
 //! ```text
 //!   lock                       held by the process that writes
 //!   numbers                    groups of changes, the newest last
-//!   numbers.next               goes on behind `numbers` when that has grown by 64 MiB, and takes its name; with a head alone it is not in use yet
+//!   numbers.next               goes on behind `numbers` when that has grown by 8 MiB, and takes its name; with nothing but zeros behind its head it is not in use yet
 //!   s-CLIENT1/00000001.fix     segments of the session CLIENT1: messages of both directions
 //!   s-CLIENT1/00000002.fix
 //!   b-VENUE1/00000001.fix      the book of the session VENUE1, if it has one: records of what stands behind it, as messages that were sent

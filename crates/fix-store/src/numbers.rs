@@ -26,9 +26,11 @@ const RECORDS_HEAD_BYTES: usize = 20;
 const ALIGN: usize = 64;
 /// Room for a group that is kept from step to step.
 const GROUP_BYTES_KEPT: usize = 64 << 10;
-/// When it has grown by so much, the next file is used, which begins with one memo of each session. If none is ready at twice as much, one is
-/// written at once, and everybody waits for the disk.
-pub(crate) const FILE_BYTES_MAX: u64 = 64 << 20;
+/// When it has grown by so much, the next file is used, which begins with one memo of each session, and has room for as much.
+pub(crate) const FILE_BYTES_MAX: u64 = 8 << 20;
+/// If none is ready when it has grown by so much, one is written at once, and everybody waits for the disk.
+#[cfg(not(test))]
+const REWRITE_BYTES: u64 = 128 << 20;
 /// Room for groups in the file that a start makes and waits for; then the next one is used, which has room for all.
 const FIRST_ROOM_BYTES: u64 = 256 << 10;
 
@@ -116,9 +118,9 @@ fn look_at(folder: &Path, whose: impl Fn(&str) -> bool) -> Result<Found, OpenErr
     let next = DiskFile::read_if_there(&next_path)?;
     let mut found = Found::default();
     if let Some(file) = DiskFile::read_if_there(&path)? {
-        parse(&read(&file)?, &whose, &mut found).ok_or(OpenError::Foreign { path })?;
+        parse(&file.read_all()?, &whose, &mut found).ok_or(OpenError::Foreign { path })?;
     }
-    let next = next.as_ref().map(read).transpose()?.unwrap_or_default();
+    let next = next.as_ref().map(DiskFile::read_all).transpose()?.unwrap_or_default();
     if content_end(&next) > HEAD_BYTES {
         found.is_next_used = true;
         parse(&next, &whose, &mut found).ok_or(OpenError::Foreign { path: next_path })?;
@@ -131,17 +133,11 @@ pub(crate) fn content_end(bytes: &[u8]) -> usize {
     bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1)
 }
 
-fn read(file: &DiskFile) -> Result<Vec<u8>, OpenError> {
-    let mut bytes = vec![0; usize::try_from(file.len()?).unwrap_or(usize::MAX)];
-    file.read_at(&mut bytes, 0)?;
-    Ok(bytes)
-}
-
 /// Writes the records of the older file to their segments, once more.
 pub(crate) fn write_records_again(folder: &Path) -> Result<(), OpenError> {
     let path = path(folder);
     let mut found = Found::default();
-    let bytes = read(&DiskFile::read(&path)?)?;
+    let bytes = DiskFile::read(&path)?.read_all()?;
     parse(&bytes, |_| true, &mut found).ok_or(OpenError::Foreign { path })?;
     write_late(folder, &found.late)
 }
@@ -268,7 +264,7 @@ impl NumbersFile {
         self.end = end;
         self.work_at = end + growth / 4 * 3;
         self.switch_at = end + growth;
-        self.rewrite_at = end + 2 * self.bytes_max;
+        self.rewrite_at = end + rewrite_bytes();
     }
 
     /// Where the next group goes.
@@ -440,7 +436,15 @@ fn room_bytes() -> u64 {
     FILE_BYTES_MAX
 }
 
-/// By how much a file grows.
+/// By how much it grows at most.
+fn rewrite_bytes() -> u64 {
+    #[cfg(test)]
+    return 2 * growth::get();
+    #[cfg(not(test))]
+    REWRITE_BYTES
+}
+
+/// By how much a file grows until the next is used.
 fn bytes_max() -> u64 {
     #[cfg(test)]
     return growth::get();

@@ -94,6 +94,24 @@ fn a_logon_without_a_gap_makes_the_past_sure_after_a_while() {
 }
 
 #[test]
+fn a_logon_that_says_which_number_it_expects_has_all_before() {
+    let mut desk = Desk::with(|config| {
+        (config.repeat_after_reset, config.next_expected) = (true, true);
+    });
+    desk.connect();
+    desk.gets("35=A|34=1|98=0|108=30|789=1|");
+    for id in ["a", "b", "c"] {
+        desk.sends(id);
+    }
+    desk.session.disconnected();
+    // The third message, under number 4, has not reached it, and is sent again under its number.
+    again(&mut desk, "35=A|34=2|98=0|108=30|789=4|");
+    assert_eq!(desk.store.unsure_from(), Some(4));
+    desk.session.disconnected();
+    assert_eq!(ids(&again(&mut desk, "35=A|34=1|98=0|108=30|141=Y|789=1|")), ["c"]);
+}
+
+#[test]
 fn a_reset_inside_a_session_and_one_after_the_other_lose_nothing() {
     let mut desk = desk();
     desk.sends("a");

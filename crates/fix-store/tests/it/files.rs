@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use fix_session::{MessageStore, MessageStores};
 use fix_store::{Durability, FileStores, NumbersFile, Options, read_memos};
 
-/// A file grows by 64 MiB.
+/// A file grows by 8 MiB.
 const MESSAGE_BYTES: usize = 100_000;
 const MESSAGES: u64 = 2_400;
 

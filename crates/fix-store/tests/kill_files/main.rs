@@ -11,8 +11,8 @@ use fix_session::{MessageStore, MessageStores};
 use fix_store::{Durability, FileStores, NumbersFile, Options};
 
 const FOLDER: &str = "FIX_STORE_KILL_FILES";
-/// So many messages are a file of 64 MiB.
-const MESSAGES: u64 = 336;
+/// So many messages are a file of 8 MiB.
+const MESSAGES: u64 = 42;
 const MESSAGE_BYTES: usize = 200_000;
 
 fn open(root: &Path) -> FileStores<NumbersFile> {
