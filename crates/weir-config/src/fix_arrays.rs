@@ -25,7 +25,7 @@ entry! {
         body_bytes_max: usize = 65_536, [64..=16_777_216], " A message with a larger BodyLength (9) closes the connection.";
         outbound_bytes_max: usize = 1_048_576, [4_096..=1_073_741_824], " A client that leaves more than this unread is disconnected; its messages are in the store and come by a gap.";
         limits: String = String::new(), " What orders are held against: \"none\". It has to be said; budgets follow.";
-        route: String = String::new(), " What stands behind the session: \"echo\" sends application messages back. Required.";
+        route: String = String::new(), " What stands behind the session: \"echo\" sends application messages back; else the name of a `fix.venue`. Required.";
         cl_ord_id_prefix: String = String::new(), " Put before ClOrdIDs (11, 41) towards the venue and taken off on the way back, so that clients of one venue may use the same; empty: nothing.";
         source_addresses: Vec<String> = Vec::new(), " From where the client may come: addresses and ranges such as \"192.0.2.0/24\"; none: from anywhere.";
         certificate_name: String = String::new(), " A name that the client's certificate must have; empty: any certificate of `fix.tls_clients`.";

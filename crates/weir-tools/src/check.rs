@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use vault_store::KekSource;
 use weir_config::budgets::{self, Budget};
 use weir_config::campaign_index::ExchangeTerms;
 use weir_config::config::Config;
@@ -34,6 +35,20 @@ pub fn rate_of_keys(config: &Config) -> String {
         " The spend door has room for {rate} new idempotency keys a second (spend.keys_max = {max}, each kept for spend.keys_keep_s = \
          {keep_s})."
     )
+}
+
+/// Judges the file with the key of the vault as a start would: a warning where there is none, so that the keys stay sealed.
+///
+/// # Errors
+/// Why a start would refuse it.
+pub fn key_of_vault(config: &Config) -> Result<Option<String>, String> {
+    let file = &config.vault.key_file;
+    if file.is_empty() || config.keys.listen.address().is_none() {
+        return Ok(None);
+    }
+    let found = KekSource::File(file.into()).read();
+    let found = found.map_err(|error| format!("keys: {error}; a start here is refused"))?;
+    Ok(found.is_none().then(|| format!("vault.key_file: there is no {file}: the keys stay sealed")))
 }
 
 /// Lines with a doubt of one kind that are told one by one.
@@ -101,6 +116,31 @@ pub fn against_journal(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_file_with_the_key_of_the_vault_is_read_as_a_start_reads_it() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("kek");
+        let mut config = Config::default();
+        assert_eq!(key_of_vault(&config), Ok(None));
+        config.vault.key_file = file.display().to_string();
+        let missing = key_of_vault(&config).unwrap().unwrap();
+        assert!(missing.contains("the keys stay sealed"), "{missing}");
+        for (text, mode, wrong) in [
+            ("11".repeat(32), 0o600, None),
+            ("11".repeat(31), 0o600, Some("expected 64 hexadecimal digits")),
+            ("11".repeat(32), 0o644, Some("its mode is 644")),
+        ] {
+            std::fs::write(&file, text).unwrap();
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+            match (key_of_vault(&config), wrong) {
+                (Ok(None), None) => {}
+                (Err(error), Some(wrong)) => assert!(error.contains(wrong), "{error}"),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
 
     #[test]
     fn notices_that_keep_creatives_from_secure_pages_are_told() {

@@ -151,6 +151,22 @@ struct ExportCheckArgs {
 /// Why a command did not do what it was asked for. No key and no passphrase is in it.
 #[derive(Debug, thiserror::Error)]
 pub enum VaultError {
+    /// The file ends within a record.
+    #[error(
+        "{whole}\n{}: the last record is unfinished ({bytes} bytes), and what it said is not here: the file was cut, or copied while a node wrote to it. Take the copy again, \
+         or compare the versions above with those of the node (weir vault status)", kept.display()
+    )]
+    Cut {
+        /// The file.
+        kept: PathBuf,
+        /// How many bytes of the record there are.
+        bytes: u64,
+        /// What is whole.
+        whole: String,
+    },
+    /// The file with the keys cannot be read.
+    #[error("{0}")]
+    Kept(String),
     /// The command line.
     #[error(transparent)]
     Open(#[from] OpenError),
@@ -506,7 +522,17 @@ fn export_check(
         tempfile::tempdir().map_err(|error| VaultError::Io("a folder for a copy".into(), error))?;
     let copied = fs::copy(&kept, copy.path().join("keys"));
     copied.map_err(|error| VaultError::Io(kept.display().to_string(), error))?;
-    let mut store = open(copy.path())?;
+    let options = vault_store::Options { keys_max: KEYS_MAX, ..vault_store::Options::default() };
+    let (file, keys) = KeyFile::open(copy.path(), options).map_err(|error| {
+        // Where the copy stands nobody needs to know.
+        let of_copy = copy.path().display().to_string();
+        VaultError::Kept(error.to_string().replace(&of_copy, &folder.display().to_string()))
+    })?;
+    if !keys.is_begun() {
+        return Err(VaultError::NoKeys(folder));
+    }
+    let cut_bytes = file.cut_bytes();
+    let mut store = KeyStore::new(keys, file)?;
     store.unseal(kek).map_err(|source| VaultError::Store { folder, source })?;
     let mut lines = Vec::new();
     let (mut versions, mut leaving) = (0, 0);
@@ -526,7 +552,10 @@ fn export_check(
     lines.push(format!(
         "{keys} keys with {versions} versions: all open with this key; {leaving} may be exported, of the others the only copies are those of the data folder"
     ));
-    Ok(lines.join("\n"))
+    match cut_bytes {
+        0 => Ok(lines.join("\n")),
+        bytes => Err(VaultError::Cut { kept, bytes, whole: lines.join("\n") }),
+    }
 }
 
 #[cfg(test)]

@@ -541,7 +541,10 @@ fn check(args: &CheckArgs, out: &mut Out) -> Result<ExitCode, String> {
     let unread = weir_config::warnings::unread_file(args.files.config.as_deref());
     let core = weir_config::warnings::missing_core(&config, args.files.config.as_deref());
     let core = core.map(|error| format!("{error}; a start here is refused"));
-    tell_warnings(&config, file, is_there && read.is_ok(), unread.into_iter().chain(core));
+    let key = weir_tools::check::key_of_vault(&config);
+    errors.extend(key.as_ref().err().cloned());
+    let others = unread.into_iter().chain(core).chain(key.ok().flatten());
+    tell_warnings(&config, file, is_there && read.is_ok(), others);
     // With another configuration than the node's nothing can be said of its folder.
     let judged = (is_there && read.is_ok()).then_some(file.as_path());
     let told = match is_sound {
