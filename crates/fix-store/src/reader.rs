@@ -122,8 +122,11 @@ impl Reader {
             let mark = if segment.number == last {
                 messages.marks.before(seq)
             } else {
-                self.open(segment, messages.folder)?;
-                self.marks_of(segment)?.before(seq)
+                // One that cannot be read is found to be so by who looks there.
+                match self.open(segment, messages.folder).is_some() {
+                    true => self.marks_of(segment).and_then(|marks| marks.before(seq)),
+                    false => None,
+                }
             };
             let begin = if is_first { messages.life.offset } else { HEAD_BYTES };
             // A mark before the life has numbers of another one.
@@ -134,7 +137,8 @@ impl Reader {
     }
 
     /// Returns the first number at or above one that has a message. Of each number the newest segment counts that may have it, so a segment has
-    /// the numbers from its own first up to the lowest that a newer one begins with.
+    /// the numbers from its own first up to the lowest that a newer one begins with. Where a segment is there and cannot be read the number itself
+    /// is the answer: the next look may find it.
     pub(crate) fn first_from(&mut self, mut seq: u64, messages: Messages<'_>) -> Option<u64> {
         let Messages { folder, segments, life, .. } = messages;
         loop {
@@ -143,8 +147,11 @@ impl Reader {
                 one.number > start.map_or(life.segment, |place| place.segment) && one.next_out > seq
             });
             let end = newer.map(|one| one.next_out).min();
-            if let Some(place) = start
-                && let Some(segment) = segments.iter().find(|one| one.number == place.segment)
+            let segment = start.and_then(|at| segments.iter().find(|one| one.number == at.segment));
+            if segment.is_some_and(|one| self.is_closed_to_us(one, folder)) {
+                return Some(seq);
+            }
+            if let (Some(place), Some(segment)) = (start, segment)
                 && let Some((found, at)) = self.first_in(seq, segment, place.offset, folder)
                 && end.is_none_or(|end| found < end)
             {
@@ -239,6 +246,12 @@ impl Reader {
             }
         }
         (Waiting::None, to)
+    }
+
+    /// Reports whether a segment is there and cannot be opened.
+    fn is_closed_to_us(&mut self, segment: &Segment, folder: &Path) -> bool {
+        self.open(segment, folder).is_none()
+            && DiskFile::read_if_there(&segment::path(folder, segment.number)).is_err()
     }
 
     fn marks_of(&mut self, segment: &Segment) -> Option<&Marks> {

@@ -227,6 +227,40 @@ fn the_next_message_is_found_over_any_distance() {
     assert_eq!(left, has);
 }
 
+/// What cannot be read at the moment is not taken for a gap: no more than the number that was asked for.
+#[test]
+fn a_segment_that_cannot_be_opened_hides_no_messages_behind_it() {
+    let root = folder();
+    let mut stores = open(root.path(), 3_000);
+    for seq in 1..=40 {
+        stores.store(0).put(&message("M", seq, 300)).unwrap();
+        stores.flush(&[0]).unwrap();
+    }
+    drop(stores);
+    let mut stores = open(root.path(), 3_000);
+    let path = crate::segment::path(&root.path().join("s-A"), 2);
+    let away = path.with_extension("away");
+    let first = (1..=40).find(|seq| {
+        std::fs::rename(&path, &away).unwrap();
+        let is_in_it = got(stores.store(0), *seq).is_none();
+        std::fs::rename(&away, &path).unwrap();
+        is_in_it
+    });
+    let first = first.unwrap();
+    drop(stores);
+    let mut stores = open(root.path(), 3_000);
+    std::fs::rename(&path, &away).unwrap();
+    // A name that leads to itself: the system opens it for nobody.
+    std::os::unix::fs::symlink(&path, &path).unwrap();
+    for seq in [first, first + 1] {
+        assert!(got(stores.store(0), seq).is_none());
+        assert_eq!(stores.store(0).next_kept(seq), Some(seq));
+    }
+    std::fs::remove_file(&path).unwrap();
+    std::fs::rename(&away, &path).unwrap();
+    assert_eq!(kept(stores.store(0)), Vec::from_iter(1..=40));
+}
+
 /// Segments of several pages, and ranges that are longer than a page.
 #[test]
 fn long_ranges_are_found_in_order_and_at_random() {
