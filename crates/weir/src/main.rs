@@ -517,14 +517,9 @@ fn check(args: &CheckArgs, out: &mut Out) -> Result<ExitCode, String> {
     }
     errors.extend(weir_survey::door_options(&config).err().into_iter().flatten());
     errors.extend(Certificates::read(&config).err().into_iter().flatten());
+    let passwords = weir_config::fix::passwords(&config).err().into_iter().flatten();
+    errors.extend(passwords.map(|error| error.to_string()));
     let dials = weir_config::fix::dials(&config).err().into_iter().flatten();
-    errors.extend(
-        weir_config::fix::passwords(&config)
-            .err()
-            .into_iter()
-            .flatten()
-            .map(|error| error.to_string()),
-    );
     // What the configuration's own check has told is not told again.
     errors.extend(dials.filter(|_| is_sound).map(|error| error.to_string()));
     if args.print {

@@ -173,17 +173,19 @@ fn the_file_of_numbers_is_made_short_again() {
     assert_eq!(seen_both(&mut open(root.path(), 600)), before);
 }
 
+/// Sends messages under these numbers, and takes as many.
+fn put(stores: &mut Stores, seqs: std::ops::RangeInclusive<u64>) {
+    for seq in seqs {
+        stores.store(0).put(&message("M", seq, 30)).unwrap();
+        stores.store(0).set_next_in(seq + 10).unwrap();
+        stores.flush(&[0]).unwrap();
+    }
+}
+
 /// The files of a folder that was restored from a backup, or of which a loss of power took the end.
 #[test]
 fn files_that_are_older_than_a_checkpoint_go_on_behind_it() {
     let root = folder();
-    let put = |stores: &mut Stores, seqs: std::ops::RangeInclusive<u64>| {
-        for seq in seqs {
-            stores.store(0).put(&message("M", seq, 30)).unwrap();
-            stores.store(0).set_next_in(seq + 10).unwrap();
-            stores.flush(&[0]).unwrap();
-        }
-    };
     let numbers = |stores: &mut Stores| (stores.store(0).next_out(), stores.store(0).next_in());
     let add = |stores: &mut Stores, known: &Checkpoint| {
         stores.add_behind("A", Durability::Sealed, known).unwrap()
