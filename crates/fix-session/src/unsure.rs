@@ -1,8 +1,8 @@
 //! What may not have reached the peer, and sending it as new messages once the numbers began again.
 //!
 //! A message counts as having arrived when something comes from the peer 2.4 heartbeat intervals or more after it was sent: until then a
-//! connection may be dead without either side knowing. So does all below the NextExpectedMsgSeqNum (789) of its Logon. What was stored without a connection is sent when the peer logs on and sees a gap; a
-//! peer that asks for messages again has not got them.
+//! connection may be dead without either side knowing. So does all below the NextExpectedMsgSeqNum (789) of its Logon. What was stored without
+//! a connection is sent when the peer logs on and sees a gap; a peer that asks for messages again has not got them.
 
 use std::collections::VecDeque;
 
@@ -84,12 +84,12 @@ impl Session {
             return;
         }
         let sure = self.unsure.sure(turn.now.ms, self.sure_after_ms());
-        if let Some(sure) = sure.filter(|sure| turn.store.unsure_from() < Some(*sure)) {
-            turn.store.set_unsure_from(Some(sure));
+        if let Some(sure) = sure {
+            self.note_has(sure, turn);
         }
     }
 
-    /// Notes that the peer says of itself that it has everything below a number.
+    /// Notes that everything below a number has reached the peer.
     pub(crate) fn note_has<S: MessageStore>(&self, below: u64, turn: &mut Turn<'_, S>) {
         if self.config.repeat_after_reset && turn.store.unsure_from() < Some(below) {
             turn.store.set_unsure_from(Some(below));

@@ -190,16 +190,10 @@ impl Reader {
             Some(Place { segment: first, offset })
         })?;
         let segment = messages.segments.iter().find(|one| one.number == start.segment)?;
-        let pages = self.open(segment, messages.folder)?;
-        let mut at = start.offset;
-        while let Some(record) = pages.record(at) {
-            if record.kind == Kind::Sent && record.seq >= seq {
-                return Some(Place { segment: segment.number, offset: at });
-            }
-            at += record.len();
-        }
+        self.open(segment, messages.folder)?;
+        let found = self.first_in(seq, segment, start.offset, messages.folder);
         // Damage in between: rather too much than too little. What is in newer segments comes behind it.
-        Some(start)
+        Some(found.map_or(start, |(_, offset)| Place { offset, ..start }))
     }
 
     /// Appends the first message that was sent in a stretch of the segments. Returns what was found, and where to look for the next one.

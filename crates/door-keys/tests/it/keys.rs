@@ -1,6 +1,7 @@
 //! Keys made, changed, deleted, exported, moved.
 
 use serde_json::{Value, json};
+use vault::KeyType;
 
 use crate::support::{Node, b64, unb64};
 
@@ -256,13 +257,7 @@ fn what_is_not_there_is_not_exported() {
 
 #[test]
 fn a_backup_moves_a_key_with_all_its_versions() {
-    for kind in [
-        "aes256-gcm96",
-        "aes128-gcm96",
-        "aes256-gcm-siv",
-        "aes256-cbc-cmac",
-        "aes256-cbc-hmac-sha256",
-    ] {
+    for kind in KeyType::ALL {
         let options =
             format!(r#"{{"type":"{kind}","exportable":true,"allow_plaintext_backup":true}}"#);
         let mut node = Node::with_key(&options);
