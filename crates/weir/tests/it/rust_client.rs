@@ -140,7 +140,9 @@ fn a_door_with_tls_is_asked_over_tls() {
         std::fs::write(&path, pem).unwrap();
         path.to_str().unwrap().to_string()
     };
+    // Sealing a filling takes a busy disk longer than the default patience.
     let node = Setup::new(&line(1, "10", ""))
+        .with("batch.wait_ms", "10000")
         .with("batch.tls_cert", &write("cert", certificate.pem()))
         .with("batch.tls_key", &write("key", key.serialize_pem()))
         .start();
