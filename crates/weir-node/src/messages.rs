@@ -6,9 +6,9 @@ use std::sync::mpsc::Sender as Reply;
 use door_spend::Standing;
 use gate_auction::Fates;
 use gate_pacing::Pace;
-use ledger::{Claimed, KeyRing, Keyed, MemoAnswer, ToBank, ToWorker};
+use ledger::{Claimed, KeyRing, MemoAnswer, ToBank, ToWorker};
 use weir_config::templates::Templates;
-use weir_till::{Made, Question, Snapshot};
+use weir_till::{Apart, Made, Question, Snapshot};
 use wire::Verdict;
 
 use crate::bank::books::{BookLine, Totals};
@@ -18,8 +18,8 @@ use crate::bank::books::{BookLine, Totals};
 pub(crate) enum Up {
     /// The ledger's business.
     Ledger(ToBank),
-    /// The ledger's business, of requests with keys of idempotency and of memos; with what the worker counted for its order.
-    Keyed(Box<(usize, Keyed)>),
+    /// The ledger's business, of requests with keys of idempotency, of memos, and of askers whose scopes it judges.
+    Apart(Box<Apart>),
     /// A client's question; `conn` comes back with the answer.
     Question { conn: u64, question: Question },
     /// A door wants the budget with this handle, which no configuration names: make it, if a template matches.

@@ -219,9 +219,9 @@ impl<D: DoorSet> Worker<D> {
     /// messages that was.
     fn push_up(&mut self) -> usize {
         let mut sent = self.push_questions() + self.push_openings();
-        if !self.till.keyed.is_empty() {
-            sent += self.push_keyed();
-            if !self.till.keyed.is_empty() {
+        if !self.till.apart.is_empty() {
+            sent += self.push_apart();
+            if !self.till.apart.is_empty() {
                 return sent;
             }
         }
@@ -279,19 +279,19 @@ impl<D: DoorSet> Worker<D> {
         sent
     }
 
-    /// What was said about requests with keys and of memos, with the purses' messages that were said before it.
+    /// What was said beside the purses' messages, with those of them that were said before it.
     #[cold]
-    fn push_keyed(&mut self) -> usize {
+    fn push_apart(&mut self) -> usize {
         let (mut sent, mut passed) = (0, 0);
-        while let Some((before, keyed)) = self.till.keyed.pop_front() {
-            let pushed = if passed < before
+        while let Some(apart) = self.till.apart.pop_front() {
+            let pushed = if passed < apart.before
                 && let Some(message) = self.till.purses.next_message()
             {
-                self.till.keyed.push_front((before, keyed));
+                self.till.apart.push_front(apart);
                 passed += 1;
                 self.up.try_send(Up::Ledger(message))
             } else {
-                self.up.try_send(Up::Keyed(Box::new((before, keyed))))
+                self.up.try_send(Up::Apart(Box::new(apart)))
             };
             match pushed {
                 Ok(()) => sent += 1,
@@ -300,14 +300,15 @@ impl<D: DoorSet> Worker<D> {
                     self.till.purses.unsend(message);
                     break;
                 }
-                Err(SendError::Full(Up::Keyed(keyed))) => {
-                    self.till.keyed.push_front(*keyed);
+                Err(SendError::Full(Up::Apart(apart))) => {
+                    self.till.apart.push_front(*apart);
                     break;
                 }
                 Err(_) => break,
             }
         }
-        self.till.keyed.iter_mut().for_each(|(before, _)| *before -= passed.min(*before));
+        let left = self.till.apart.iter_mut();
+        left.for_each(|apart| apart.before -= passed.min(apart.before));
         sent
     }
 

@@ -25,6 +25,7 @@
 
 #![forbid(unsafe_code)]
 
+mod apart;
 pub mod cells;
 mod fill_wait;
 mod money;
@@ -37,6 +38,7 @@ mod snapshot;
 pub mod stages;
 mod till;
 
+pub use apart::{Apart, ApartMessage};
 pub use fill_wait::{FillWait, Waits};
 pub use money::{Ask, Money};
 pub use opened::{Made, OPENINGS_MAX, Opened};

@@ -13,6 +13,7 @@ use ledger::{
 use probe::NodeClock;
 use wire::{BudgetName, Handle, Reason, Verdict};
 
+use crate::apart::{Apart, ApartMessage};
 use crate::opened::{Made, Opened};
 use crate::questions::{Question, Questions};
 use crate::refusals::LastRefusals;
@@ -55,9 +56,8 @@ pub struct Till {
     pub opened: Opened,
     /// ...and their purses: slots from [`MADE_SLOT`] on, counted from 0 here.
     pub made: Purses,
-    /// For the bank, about requests with keys and of memos, each with the number of the purses' messages that go before it: stamps must rise.
-    /// Bounded by what doors let wait.
-    pub keyed: VecDeque<(usize, Keyed)>,
+    /// For the bank, beside what the purses say. Bounded by what doors let wait.
+    pub apart: VecDeque<Apart>,
     /// Echoes that doors asked for in this wake-up, at most one each.
     echoes: Vec<Reply>,
 }
@@ -95,7 +95,7 @@ impl Till {
             questions: Questions::default(),
             opened: Opened::default(),
             made,
-            keyed: VecDeque::new(),
+            apart: VecDeque::new(),
             echoes: Vec::new(),
         }
     }
@@ -225,17 +225,22 @@ impl Till {
     }
 
     /// Asks the bank to confirm, settle or release a hold. The door that `reply` names hears what became of it once that is sealed.
+    /// `principal`: whose scopes apply to the budget of the hold, which a token does not name. The bank judges them before it books, and
+    /// answers `UnknownBudget` where it is outside of them. `None`: whoever has the token of a hold may resolve it.
     #[inline]
     pub fn resolve(
         &mut self,
         reply: Reply,
-        action: Action,
-        hold: Hold,
-        amount: Amount,
+        principal: Option<&Arc<Principal>>,
+        (action, hold, amount): (Action, Hold, Amount),
         origin: Origin,
     ) {
         let (at_ms, reply) = (self.at.now_ms, reply.to_bits());
-        self.purses.send(ToBank::Resolve { action, hold, amount, at_ms, origin, reply });
+        let resolve = ToBank::Resolve { action, hold, amount, at_ms, origin, reply };
+        match limited(principal) {
+            None => self.purses.send(resolve),
+            limited => self.say_apart(limited, ApartMessage::Resolve(resolve)),
+        }
     }
 
     /// Asks the bank whose budget a grant was made from: `Heard::Owner`.
@@ -265,6 +270,7 @@ impl Till {
     pub fn resolve_keyed(
         &mut self,
         reply: Reply,
+        principal: Option<&Arc<Principal>>,
         (action, hold, amount): (Action, Hold, Amount),
         origin: Origin,
         key: u128,
@@ -272,7 +278,7 @@ impl Till {
     ) {
         let (at_ms, reply, answer) = (self.at.now_ms, reply.to_bits(), answer.into());
         let resolve = Keyed::Resolve { action, hold, amount, at_ms, origin, reply, key, answer };
-        self.say_keyed(resolve);
+        self.say_apart(limited(principal), ApartMessage::Keyed(resolve));
     }
 
     /// The request of a claim came to an answer that booked nothing: who waits for it gets the same, and nothing is kept.
@@ -294,7 +300,11 @@ impl Till {
     }
 
     fn say_keyed(&mut self, message: Keyed) {
-        self.keyed.push_back((self.purses.unsent(), message));
+        self.say_apart(None, ApartMessage::Keyed(message));
+    }
+
+    fn say_apart(&mut self, limited: Option<Arc<Principal>>, message: ApartMessage) {
+        self.apart.push_back(Apart { before: self.purses.unsent(), limited, message });
         self.urgent = true;
     }
 
@@ -330,4 +340,10 @@ impl Till {
             self.refusals.note(slot, why, self.at.now_ms);
         }
     }
+}
+
+/// Whose scopes the bank has to judge: nobody's, where they limit nothing.
+#[inline]
+fn limited(principal: Option<&Arc<Principal>>) -> Option<Arc<Principal>> {
+    principal.filter(|principal| principal.scopes().is_limited()).cloned()
 }

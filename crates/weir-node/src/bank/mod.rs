@@ -36,7 +36,10 @@ use table::{Map, Secret};
 use weir_config::budgets::Budget;
 use weir_config::campaign_index::CampaignIndex;
 use weir_pacer::{Pacer, PacerOptions, Pacing, Standing};
-use weir_till::{Names, Question, Snapshot, cells::SlotCells, cells::reported_held, stages::count};
+use weir_till::{
+    Apart, ApartMessage, Names, Question, Snapshot, cells::SlotCells, cells::reported_held,
+    stages::count,
+};
 use wire::{BudgetName, Handle, Verdict};
 
 use crate::counters::{Pulse, WorkerCounters};
@@ -368,7 +371,7 @@ impl BankThread {
                         self.bank.step(worker, message, &mut self.out);
                         self.told_of(before, worker);
                     }
-                    Up::Keyed(message) => self.take_keyed(worker, message.1, refuse),
+                    Up::Apart(apart) => self.take_apart(worker, *apart, refuse),
                     // As many as workers let wait.
                     Up::Question { conn, question } => {
                         self.questions.push_back((index, conn, question));
@@ -383,23 +386,47 @@ impl BankThread {
         taken + self.take_openings(refuse)
     }
 
-    /// Takes a message about a request with a key, or a memo; what books is refused while the journal cannot seal, as others are.
+    /// Takes a message that no purse sent. What books is refused while the journal cannot seal, as others are, and where the hold is of a
+    /// budget that whoever asks may not name.
     #[cold]
-    fn take_keyed(&mut self, worker: u16, message: Keyed, refuse: bool) {
-        if let (Keyed::Resolve { reply, .. } | Keyed::Keep { reply, .. }, true) = (&message, refuse)
-        {
-            let (reply, resolution) = (*reply, Resolution::refused(Verdict::Journal));
-            let answer = ToWorker::Resolved { reply, resolution };
-            return self.links[usize::from(worker)].backlog.push_back(Down::Ledger(answer));
-        }
-        if let (Keyed::Memo(request), true) = (&message, refuse) {
-            let answer = Box::new(MemoAnswer::Refused(MemoRefusal::Journal));
-            let down = Down::Memo { reply: request.reply, answer };
-            return self.links[usize::from(worker)].backlog.push_back(down);
+    fn take_apart(&mut self, worker: u16, apart: Apart, refuse: bool) {
+        if let Some(refusal) = self.refuses(&apart, refuse) {
+            return self.links[usize::from(worker)].backlog.push_back(refusal);
         }
         let before = self.out.records.len();
-        self.bank.step_keyed(worker, message, &mut self.out);
+        match apart.message {
+            ApartMessage::Keyed(message) => {
+                self.bank.step_keyed(worker, message, &mut self.out);
+            }
+            ApartMessage::Resolve(message) => self.bank.step(worker, message, &mut self.out),
+        }
         self.told_of(before, worker);
+    }
+
+    /// The answer to a message that is not for the ledger; `None`: it is.
+    fn refuses(&self, apart: &Apart, refuse: bool) -> Option<Down> {
+        let (reply, hold) = match &apart.message {
+            ApartMessage::Keyed(Keyed::Memo(request)) if refuse => {
+                let answer = Box::new(MemoAnswer::Refused(MemoRefusal::Journal));
+                return Some(Down::Memo { reply: request.reply, answer });
+            }
+            ApartMessage::Keyed(
+                Keyed::Resolve { reply, hold, .. } | Keyed::Keep { reply, hold, .. },
+            )
+            | ApartMessage::Resolve(ToBank::Resolve { reply, hold, .. }) => (*reply, hold),
+            _ => return None,
+        };
+        let is_outside = || {
+            // What is known of no grant any more books nothing, and is told so.
+            let spec = self.bank.spec(self.bank.slot_of(hold)?);
+            Some(apart.is_outside(spec.id, spec.handle.as_ref().map(Handle::as_str)))
+        };
+        let why = match refuse {
+            true => Verdict::Journal,
+            false => is_outside()?.then_some(Verdict::UnknownBudget)?,
+        };
+        let resolution = Resolution::refused(why);
+        Some(Down::Ledger(ToWorker::Resolved { reply, resolution }))
     }
 
     /// What calls at this worker came to, by the records since `before`.

@@ -280,6 +280,40 @@ fn settle(hold: Hold, at_ms: u64) -> Up {
     Up::Ledger(ToBank::Resolve { action, hold, amount, at_ms, origin, reply })
 }
 
+/// The worker judged by what it knew; meanwhile the handle may be another budget's.
+#[test]
+fn the_bank_judges_whose_budget_a_hold_is_of_before_it_books() {
+    let mut bench = Bench::new();
+    bench.configure();
+    let hold = bench.hold();
+    let mut ask = |scopes: &str, keyed: bool| {
+        let scopes = access::Scopes::parse(scopes).unwrap();
+        let (role, digest) = (access::Role::Spend, access::TokenDigest::of(b"token"));
+        let principal = access::Principal::new("caller", role, digest, scopes).unwrap();
+        let Up::Ledger(resolve) = settle(hold, bench.thread.bank.now_ms()) else { unreachable!() };
+        let message = match (keyed, resolve) {
+            (true, ToBank::Resolve { action, hold, amount, at_ms, origin, reply }) => {
+                let (key, answer) = (0xA1, b"answer".as_slice().into());
+                let resolve =
+                    Keyed::Resolve { action, hold, amount, at_ms, origin, reply, key, answer };
+                ApartMessage::Keyed(resolve)
+            }
+            (_, resolve) => ApartMessage::Resolve(resolve),
+        };
+        let apart = Apart { before: 0, limited: Some(Arc::new(principal)), message };
+        bench.up.try_send(Up::Apart(Box::new(apart))).unwrap();
+        let verdict = bench.until(Bench::resolved);
+        let slot = bench.thread.bank.slot(1).unwrap();
+        (verdict, bench.thread.bank.books(slot).line(ledger::Line::Settled))
+    };
+    for scopes in ["budget:2", "budget:2*,handle:shop/*"] {
+        for keyed in [false, true] {
+            assert_eq!(ask(scopes, keyed), (Verdict::UnknownBudget, Amount::ZERO), "{scopes}");
+        }
+    }
+    assert_eq!(ask("budget:1", false), (Verdict::Settled, hold.amount));
+}
+
 #[test]
 fn a_settlement_waits_for_no_more_than_one_turn_of_those_who_read_books() {
     let mut bench = Bench::new();

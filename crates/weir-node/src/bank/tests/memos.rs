@@ -31,8 +31,12 @@ fn request(bench: &Bench, bytes: &[u8], money: MemoMoney, reply: u64) -> Keyed {
     Keyed::Memo(Box::new(MemoRequest { memo, money, at_ms: bench.thread.bank.now_ms(), reply }))
 }
 
+fn apart(request: Keyed) -> Apart {
+    Apart { before: 0, limited: None, message: ApartMessage::Keyed(request) }
+}
+
 fn send(up: &mut Sender<Up>, request: Keyed) {
-    up.try_send(Up::Keyed(Box::new((0, request)))).unwrap();
+    up.try_send(Up::Apart(Box::new(apart(request)))).unwrap();
 }
 
 /// What a worker heard of memos; everything else that it was told is gone.
@@ -119,10 +123,10 @@ fn what_was_recorded_is_known_in_the_next_run() {
 fn nothing_of_a_memo_is_recorded_while_the_journal_cannot_seal() {
     let mut bench = bench(tempfile::tempdir().unwrap());
     let order = request(&bench, b"order", MemoMoney::Without, 7);
-    bench.thread.take_keyed(0, order.clone(), true);
+    bench.thread.take_apart(0, apart(order.clone()), true);
     let answer = bench.until(|bench| heard(&mut bench.down));
     assert_eq!(answer, (7, MemoAnswer::Refused(MemoRefusal::Journal)));
     assert!(bench.thread.bank.memos(Door::Fix).is_empty());
-    bench.thread.take_keyed(0, order, false);
+    bench.thread.take_apart(0, apart(order), false);
     assert_eq!(bench.until(|bench| heard(&mut bench.down)), (7, new(None)));
 }

@@ -514,7 +514,8 @@ impl BatchGate<'_> {
                 // Clients of version 1 give no name.
                 let request_id = request.request_id().unwrap_or(0);
                 let origin = Origin { door: Origins::Batch, request_id };
-                self.till.resolve(place, action, hold, amount, origin);
+                // Scopes do not limit what is done with the token of a hold.
+                self.till.resolve(place, None, (action, hold, amount), origin);
                 return;
             }
             (Err(refused), _) => refused,

@@ -301,7 +301,7 @@ impl BidGate<'_> {
         let &WaitingNotice { action, hold, amount, note, .. } = waiting;
         let origin = Origin { door: Origins::Openrtb, request_id: note.campaign };
         let reply = Reply { door: self.openrtb.number, index, entry: 0 };
-        self.till.resolve(reply, action, hold, amount, origin);
+        self.till.resolve(reply, None, (action, hold, amount), origin);
         self.till.urgent = true;
     }
 

@@ -208,7 +208,8 @@ impl Desk {
         }
     }
 
-    /// May the caller ask this of the budget? The amount, if so. A hold of a budget outside of its scopes is not there either.
+    /// May the caller ask this of the budget? The amount, if so. A hold of a budget outside of its scopes is not there either: that is for the
+    /// bank to say, before it books; here nothing is said of a budget that the caller may not name.
     fn check(
         &mut self,
         till: &Till,
@@ -216,17 +217,18 @@ impl Desk {
         call: &Call,
         (owner, hold): (Owner, Option<&Hold>),
     ) -> OrOutcome<Amount> {
-        if !till.allows(principal, owner.id) {
+        let amount = match (call.kind, hold) {
+            (CallKind::Reserve | CallKind::Spend, _) => asked(till, call, owner),
+            (CallKind::Settle, Some(hold)) => {
+                spent(call, owner.unit, hold, self.terms.over_factor_max)
+            }
+            _ => Ok(Amount::ZERO),
+        };
+        if (hold.is_none() || amount.is_err()) && !till.allows(principal, owner.id) {
             self.counts.add(Happening::OutOfScope);
             return refused(Verdict::UnknownBudget);
         }
-        let amount = match (call.kind, hold) {
-            (CallKind::Reserve | CallKind::Spend, _) => asked(till, call, owner)?,
-            (CallKind::Settle, Some(hold)) => {
-                spent(call, owner.unit, hold, self.terms.over_factor_max)?
-            }
-            _ => Amount::ZERO,
-        };
+        let amount = amount?;
         till.sealing().map_or_else(refused, |()| Ok(amount))
     }
 
@@ -359,7 +361,7 @@ impl Desk {
             }
         }
         let Some(hold) = job.hold else { return refused(Verdict::Forged) };
-        tell_bank(till, reply, job, (hold, owner, amount));
+        tell_bank(till, reply, principal, job, (hold, owner, amount));
         let gives_back = match job.call.kind {
             CallKind::Release => true,
             CallKind::Settle => amount < hold.amount,
@@ -516,14 +518,14 @@ impl Desk {
         // No request has so many entries: the answer is nobody's.
         let nobody = Reply { door: self.number, index: 0, entry: u32::MAX };
         for hold in self.abandoned.drain(..) {
-            till.resolve(nobody, Action::Release, hold, Amount::ZERO, ORIGIN);
+            till.resolve(nobody, None, (Action::Release, hold, Amount::ZERO), ORIGIN);
             till.urgent = true;
         }
     }
 
     /// What a sealed answer of the bank means for the call: its outcome, or `None` where that is still to be kept.
     pub(crate) fn resolved(
-        &self,
+        &mut self,
         till: &mut Till,
         reply: Reply,
         job: &mut Job,
@@ -539,6 +541,9 @@ impl Desk {
         // What was booked or kept under a key has ended its claim.
         job.claimed &= resolution.is_repeat() || !is_yes;
         let Some((hold, owner)) = job.hold.zip(job.owner).filter(|_| is_yes) else {
+            if verdict == Verdict::UnknownBudget {
+                self.counts.add(Happening::OutOfScope);
+            }
             let is_full = verdict == Verdict::Busy;
             let full = is_full.then(|| full(&self.terms.full.pages));
             return Some(full.unwrap_or_else(|| Outcome::refused(verdict)));
@@ -577,9 +582,12 @@ fn too_much(till: &Till, owner: Owner, amount: Amount, why: Verdict) -> Outcome 
 fn tell_bank(
     till: &mut Till,
     reply: Reply,
+    principal: Option<&Arc<Principal>>,
     job: &mut Job,
     (hold, owner, amount): (Hold, Owner, Amount),
 ) {
+    // What an ask made here was judged here; of the hold that a token names the bank judges whose it is.
+    let whose = principal.filter(|_| !job.call.kind.asks());
     let action = match job.call.kind {
         CallKind::Reserve | CallKind::Confirm => Action::Confirm,
         CallKind::Settle | CallKind::Spend => Action::Settle,
@@ -588,7 +596,7 @@ fn tell_bank(
     job.spent = if action == Action::Settle { amount } else { Amount::ZERO };
     job.next = Next::Seal;
     let Some(keyed) = job.call.keyed else {
-        till.resolve(reply, action, hold, job.spent, ORIGIN);
+        till.resolve(reply, whose, (action, hold, job.spent), ORIGIN);
         till.urgent = true;
         return;
     };
@@ -601,7 +609,10 @@ fn tell_bank(
     job.kept = (job.call.kind == CallKind::Reserve).then_some(first);
     match job.call.kind == CallKind::Reserve && !job.call.confirm {
         true => till.keep(reply, hold, ORIGIN, keyed.key, &kept),
-        false => till.resolve_keyed(reply, (action, hold, job.spent), ORIGIN, keyed.key, &kept),
+        false => {
+            let what = (action, hold, job.spent);
+            till.resolve_keyed(reply, whose, what, ORIGIN, keyed.key, &kept);
+        }
     }
 }
 
