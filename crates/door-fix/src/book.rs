@@ -218,6 +218,14 @@ impl Book {
         }
     }
 
+    /// From now on nobody can say whose an id is that is not known, whatever this book knows of that: its store may know something else.
+    pub(crate) fn doubt(&mut self, store: &mut dyn MessageStore) -> Result<(), StoreError> {
+        if let Some(slot) = self.ids.find(BEFORE) {
+            self.remove_known(slot);
+        }
+        store.put(&[FORGET])
+    }
+
     /// Makes room for ids of the one client that a venue has: its ids take half of the room, so that others have some if they come. Those of
     /// open orders go, too, the oldest first: as long as nobody else has come, what is not known is that client's.
     pub(crate) fn make_room_for_one(

@@ -580,11 +580,15 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
     /// Notes that a session may have changed.
     pub(crate) fn touch(&mut self, at: usize) {
         let seat = &mut self.seats[at];
-        if !std::mem::replace(&mut seat.is_touched, true) {
-            self.touched.push(at);
-        }
+        let is_new = !std::mem::replace(&mut seat.is_touched, true);
         seat.look();
         self.has_ended |= seat.has_ended();
+        if is_new {
+            self.touched.push(at);
+            if let Err(error) = self.doubt_book(at) {
+                self.happenings.push(Happening::StoreFailed(at, error));
+            }
+        }
     }
 
     /// Notes that a session, which is touched, gave something to another one, or went by what that one has: of both all is kept or nothing.
@@ -594,6 +598,14 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         let (from, to) = (self.group(from), self.group(to));
         if from != to {
             self.seats[from].tied_to = Some(to);
+        }
+    }
+
+    /// The same of a session that went by what another one has, where that may be of this wake-up, and so not be kept: what is of an earlier one
+    /// stays, whatever becomes of this session.
+    pub(crate) fn tie_if_touched(&mut self, from: usize, to: usize) {
+        if self.seats[to].is_touched {
+            self.tie(from, to);
         }
     }
 

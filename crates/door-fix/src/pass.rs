@@ -76,13 +76,13 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
     /// [`StoreError`] if that cannot be kept.
     pub fn doubt(&mut self, sessions: &[usize]) -> Result<(), StoreError> {
         for at in sessions.iter().copied() {
-            self.seats[at].is_behind = true;
+            (self.seats[at].is_behind, self.seats[at].owes_doubt) = (true, true);
+        }
+        for at in sessions.iter().copied() {
+            self.doubt_book(at)?;
             let store = self.stores.store(at);
             // It is the same number, and a change that brings all that is known of the session to the disk.
             store.set_next_in(store.next_in())?;
-            if self.seats[at].is_venue() && self.stores.has_book(at) {
-                self.with_book(at, |book, store| book.forget_before(store));
-            }
         }
         let kept = self.stores.flush(sessions);
         if kept.is_err() {
@@ -91,8 +91,20 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         kept
     }
 
+    /// Writes down that of a venue whose store was behind nobody knows whose the orders are that its book does not know. A book that had to be
+    /// read again says so again, before anything else of its session is kept.
+    pub(crate) fn doubt_book(&mut self, at: usize) -> Result<(), StoreError> {
+        if std::mem::take(&mut self.seats[at].owes_doubt) {
+            let said = self.try_book(at, |book, store| book.doubt(store));
+            self.seats[at].owes_doubt = said.is_err();
+            said?;
+        }
+        Ok(())
+    }
+
     /// Reads the book of a venue that has one.
     pub(crate) fn load_book(&mut self, at: usize) {
+        self.seats[at].owes_doubt = self.seats[at].is_behind;
         let lost = self.with_book(at, |book, store| Ok(book.load(store)));
         if let Some(lost) = lost.filter(|lost| *lost > 0) {
             self.happenings.push(Happening::IdsLost(at, lost));
@@ -105,14 +117,23 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         venue: usize,
         act: impl FnOnce(&mut Book, &mut dyn MessageStore) -> Result<R, StoreError>,
     ) -> Option<R> {
+        let done = self.try_book(venue, act);
+        done.map_err(|error| self.happenings.push(Happening::StoreFailed(venue, error))).ok()?
+    }
+
+    /// The same, for those who have to know why it failed.
+    fn try_book<R>(
+        &mut self,
+        venue: usize,
+        act: impl FnOnce(&mut Book, &mut dyn MessageStore) -> Result<R, StoreError>,
+    ) -> Result<Option<R>, StoreError> {
         let seat = &mut self.seats[venue];
-        let book = seat.book.as_mut()?;
-        let done = match self.stores.book(venue) {
-            Ok(Some(store)) => act(book, store),
-            Ok(None) => act(book, &mut seat.book_memory),
-            Err(error) => Err(error),
-        };
-        done.map_err(|error| self.happenings.push(Happening::StoreFailed(venue, error))).ok()
+        let Some(book) = seat.book.as_mut() else { return Ok(None) };
+        match self.stores.book(venue)? {
+            Some(store) => act(book, store),
+            None => act(book, &mut seat.book_memory),
+        }
+        .map(Some)
     }
 
     /// Gives the messages that a session left for others to these, in order; notes the sessions that this touches.
@@ -145,8 +166,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         match looked {
             Ok(()) => self.pass_claimed([at, to], message, &claims, clock),
             Err(tag) => {
-                // The other client's order may be of the same step.
-                self.tie(at, to);
+                self.tie_if_touched(at, to);
                 self.refuse_duplicate(at, tag, message, clock);
             }
         }
@@ -166,7 +186,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         let is_shared = self.seats[to].others().len() > 1;
         if !room && is_shared && message.msg_type() != b"F" {
             self.happenings.push(Happening::IdsFull(to));
-            self.tie(at, to);
+            self.tie_if_touched(at, to);
             return self.refuse_order(at, message, Cause::NoRoom, clock);
         }
         // An order whose owner cannot be written down does not go; why not is told.

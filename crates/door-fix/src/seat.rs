@@ -35,6 +35,8 @@ pub(crate) struct Seat {
     pub(crate) tied_to: Option<usize>,
     /// Its stores were older at the start than what it had sent and got: what its peer sends again may have been passed on.
     pub(crate) is_behind: bool,
+    /// That is still to be written into the book, if it is a venue's.
+    pub(crate) owes_doubt: bool,
     /// It is not configured any more: nobody may log on, and what comes for it is numbered and kept.
     pub(crate) is_removed: bool,
     /// Of a venue: the client who gets what is for nobody.
@@ -97,6 +99,7 @@ impl Seat {
             tied_to: None,
             is_removed: false,
             is_behind: false,
+            owes_doubt: false,
             named,
             book,
             book_memory: MemoryStore::new(0),

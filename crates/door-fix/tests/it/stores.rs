@@ -175,14 +175,19 @@ fn what_passes_is_taken_and_passed_on_or_neither() {
 
 /// Clients A and B of a venue, numbers 0, 1 and 3, and client C whose messages come back, over files of which each step begins another.
 fn four_over_files(root: &Path) -> Desk<FileStores<NumbersFile>> {
-    let client = |name: &str, route: Route| {
+    let venue = || Route::Venue("VENUE".into());
+    over_files(root, &[("A", venue()), ("B", venue()), ("C", Route::Echo)])
+}
+
+/// These clients, and behind them a venue, over files of which each step begins another.
+fn over_files(root: &Path, clients: &[(&str, Route)]) -> Desk<FileStores<NumbersFile>> {
+    let client = |(name, route): &(&str, Route)| {
         let mut client = SessionSpec::new("FIX.4.4", "GATE", name);
         client.limits = Some(door_fix::Limits::None);
-        (client.route, client.keys.validation) = (route, door_fix::Checks::Off);
+        (client.route, client.keys.validation) = (route.clone(), door_fix::Checks::Off);
         client
     };
-    let venue = || Route::Venue("VENUE".into());
-    let clients = vec![client("A", venue()), client("B", venue()), client("C", Route::Echo)];
+    let clients: Vec<SessionSpec> = clients.iter().map(client).collect();
     let venues = vec![VenueSpec::new("FIX.4.4", "GATE", "VENUE")];
     let config = FixSessions::new(clients.clone(), venues.clone()).unwrap();
     let options = Options { segment_bytes: 100, ..Options::default() };
@@ -255,6 +260,50 @@ fn a_folder_that_cannot_be_written_ends_its_session_and_those_of_the_same_orders
             );
         }
     }
+}
+
+/// What another client has since an earlier wake-up does not depend on whether the refusal of the second order with its id can be kept.
+#[test]
+fn who_is_refused_for_anothers_order_ends_alone() {
+    let root = tempfile::tempdir().unwrap();
+    let mut desk = four_over_files(root.path());
+    let [a, b] = ["A", "B"].map(|name| logs_on(&mut desk, name, 1));
+    let venue = logs_on(&mut desk, "VENUE", 1);
+    desk.gets(a, "35=D|34=2|49=A|11=a|55=X|");
+    desk.ready();
+    std::fs::rename(root.path().join("s-B"), root.path().join("away")).unwrap();
+    let logout = "35=5|34=3|58=Message store not available|";
+    assert_eq!(desk.gets(b, "35=D|34=2|49=B|11=a|55=X|"), logout);
+    assert!(desk.ready().is_empty());
+    assert_eq!([a, b, venue].map(|at| desk.is_open(at)), [true, false, true]);
+}
+
+/// A venue's store is behind, and its folder cannot be written when that is found: it is said with the first that can be, before the files
+/// look as if they were whole.
+#[test]
+fn whose_orders_of_a_venue_that_was_behind_are_stays_unknown() {
+    let root = tempfile::tempdir().unwrap();
+    let route = || Route::Venue("VENUE".into());
+    let unknown = "35=8|34=3|49=VENUE|11=unknown|150=F|32=1|";
+    let mut desk = over_files(root.path(), &[("A", route())]);
+    desk.dial_to(1);
+    drop(desk);
+
+    let both = [("A", route()), ("B", route())];
+    let mut desk = over_files(root.path(), &both);
+    let [home, away] = ["b-VENUE", "away"].map(|name| root.path().join(name));
+    std::fs::rename(&home, &away).unwrap();
+    desk.door.doubt(&[2]).unwrap_err();
+    std::fs::rename(&away, &home).unwrap();
+    let venue = desk.dial_to(2).0;
+    desk.gets(venue, "35=A|34=1|49=VENUE|98=0|108=30|");
+    drop(desk);
+
+    let mut desk = over_files(root.path(), &both);
+    let venue = desk.dial_to(2).0;
+    desk.gets(venue, "35=A|34=2|49=VENUE|98=0|108=30|");
+    desk.gets(venue, unknown);
+    assert_eq!(desk.door.kept(2), 1, "it is nobody's");
 }
 
 /// What one wake-up tied to each other the next one does not.
