@@ -335,6 +335,7 @@ export const vault: Vault = {
       messages_max: 4_294_967_296,
       exportable: true,
       deletion_allowed: false,
+      soft_deleted: false,
     },
     {
       name: "tags",
@@ -348,6 +349,7 @@ export const vault: Vault = {
       messages_max: null,
       exportable: false,
       deletion_allowed: true,
+      soft_deleted: true,
     },
   ],
   next: "tags",

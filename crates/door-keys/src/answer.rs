@@ -5,7 +5,7 @@ use std::fmt;
 use vault::{Drbg, KeyKind, Sealed};
 
 use crate::json::{BadJson, write_text};
-use crate::scope::Verb;
+use crate::scope::{Act, Verb};
 
 /// One answer.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +27,8 @@ pub struct Answer<'a> {
 pub struct Audit<'a> {
     /// What with a key; `None` for what concerns none.
     pub verb: Option<Verb>,
+    /// Which call it was, where the verb is that of several; of encrypting, that it made the key.
+    pub act: Option<Act>,
     /// The key's name; empty where there is none.
     pub key: &'a str,
     /// The version that sealed, 0 where that is none or several.

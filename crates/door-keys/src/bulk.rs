@@ -290,7 +290,7 @@ impl Bulk {
     pub fn audit(&self) -> Audit<'_> {
         let (verb, key) = (Some(self.verb()), self.name.as_str());
         let version = self.version.unwrap_or(0);
-        Audit { verb, key, version, items: self.items, failed: self.failed }
+        Audit { verb, act: None, key, version, items: self.items, failed: self.failed }
     }
 
     /// The same for a stream that comes in pieces.

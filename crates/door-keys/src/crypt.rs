@@ -7,7 +7,7 @@ use crate::base64::Base64;
 use crate::body::{BatchItem, Fields, ItemText, Member};
 use crate::door::{Call, Gate, Room};
 use crate::json::write_text;
-use crate::scope::Verb;
+use crate::scope::{Act, Verb};
 use crate::work::{ItemFault, PART, Place, Work, sealing};
 
 /// How often a block of messages is asked for: other threads may use it up before.
@@ -111,7 +111,9 @@ impl<G: Gate> Call<'_, G> {
             return Err(Refusal::bad(text).into());
         }
         let policy = KeyPolicy { derived, convergent, ..KeyPolicy::new(kind) };
-        self.change(Change::Create { name: name.clone(), policy }).map(|_| ())
+        let is_made = self.change(Change::Create { name: name.clone(), policy })?;
+        self.room.note.act = is_made.then_some(Act::Create);
+        Ok(())
     }
 
     /// Takes the messages of the batch out of the counts of the versions that will seal them.

@@ -12,7 +12,7 @@ use crate::body::{Batch, Fields, ItemText};
 use crate::bulk::{BULK_PATH, BULK_TYPE, Bulk};
 use crate::crypt::Crypt;
 use crate::request::{Caller, Method, Request, query_value};
-use crate::scope::Verb;
+use crate::scope::{Act, Verb};
 use crate::work::Work;
 
 /// Bytes of an answer that stay allocated between requests.
@@ -156,6 +156,7 @@ pub(crate) struct Room {
 #[derive(Debug, Default)]
 pub(crate) struct Note {
     pub(crate) verb: Option<Verb>,
+    pub(crate) act: Option<Act>,
     pub(crate) key: String,
     pub(crate) version: u32,
     pub(crate) items: u64,
@@ -213,10 +214,11 @@ impl Door {
 
     /// Returns what was written, with what is told of it.
     fn told(&self, status: u16) -> Answer<'_> {
-        let Note { verb, key, version, items, failed, is_bulk, .. } = &self.room.note;
+        let Note { verb, act, key, version, items, failed, is_bulk, .. } = &self.room.note;
         let (items, failed) =
             if status < 400 { (*items, *failed) } else { (*items, (*failed).max(1)) };
-        let audit = Audit { verb: *verb, key, version: *version, items: items.max(1), failed };
+        let (verb, act, version) = (*verb, *act, *version);
+        let audit = Audit { verb, act, key, version, items: items.max(1), failed };
         let headers = if matches!(status, 429 | 503) { RETRY_HEADERS } else { HEADERS };
         let content_type = if *is_bulk && status == 200 { BULK_TYPE } else { JSON };
         Answer { status, headers, content_type, body: &self.room.out, audit }
@@ -442,6 +444,18 @@ impl<'c, G: Gate> Call<'c, G> {
         self.room.note.verb = Some(verb);
         name.clone_into(&mut self.room.note.key);
         if self.caller.scopes.allows(verb, name) { Ok(()) } else { Err(Refusal::denied().into()) }
+    }
+
+    /// [`Call::enter`] for what is one of several acts of a verb.
+    pub(crate) fn enter_to(&mut self, act: Act, name: &str) -> Result<KeyName, Halt> {
+        self.room.note.act = Some(act);
+        self.enter(act.verb(), name)
+    }
+
+    /// [`Call::enter_all`] for what is one of several acts of a verb, and belongs to no key.
+    pub(crate) fn enter_all_to(&mut self, act: Act) -> Result<(), Halt> {
+        self.room.note.act = Some(act);
+        self.enter_all(act.verb(), "")
     }
 
     /// Reads the body; `items` is what the items of its batch have, where it may have one.

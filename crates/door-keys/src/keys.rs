@@ -8,7 +8,7 @@ use crate::body::{Fields, Member};
 use crate::crypt::kind_named;
 use crate::door::{Call, Gate, Room};
 use crate::request::query_value;
-use crate::scope::Verb;
+use crate::scope::{Act, Verb};
 
 impl<G: Gate> Call<'_, G> {
     pub(crate) fn kind_of(&self, fields: &Fields<'_>) -> Result<KeyKind, Halt> {
@@ -25,7 +25,7 @@ impl<G: Gate> Call<'_, G> {
     }
 
     pub(crate) fn create_key(&mut self, name: &str) -> Result<u16, Halt> {
-        let name = self.enter(Verb::Admin, name)?;
+        let name = self.enter_to(Act::Create, name)?;
         let fields = self.fields(None)?;
         let flag = |member| Ok::<_, Halt>(fields.flag(member)?.unwrap_or(false));
         let policy = KeyPolicy {
@@ -43,19 +43,19 @@ impl<G: Gate> Call<'_, G> {
     }
 
     pub(crate) fn read_key(&mut self, name: &str) -> Result<u16, Halt> {
-        let name = self.enter(Verb::Read, name)?;
+        let name = self.enter_to(Act::Read, name)?;
         self.policy(&name)
     }
 
     pub(crate) fn rotate_key(&mut self, name: &str) -> Result<u16, Halt> {
-        let name = self.enter(Verb::Admin, name)?;
+        let name = self.enter_to(Act::Rotate, name)?;
         self.fields(None)?;
         self.change(Change::Rotate(name.clone()))?;
         self.policy(&name)
     }
 
     pub(crate) fn configure_key(&mut self, name: &str) -> Result<u16, Halt> {
-        let name = self.enter(Verb::Admin, name)?;
+        let name = self.enter_to(Act::Config, name)?;
         let fields = self.fields(None)?;
         if self.gate.keys().get(name.as_str()).is_none() {
             let text = format!("no existing key named {name} could be found");
@@ -80,7 +80,7 @@ impl<G: Gate> Call<'_, G> {
     }
 
     pub(crate) fn trim_key(&mut self, name: &str) -> Result<u16, Halt> {
-        let name = self.enter(Verb::Admin, name)?;
+        let name = self.enter_to(Act::Trim, name)?;
         let fields = self.fields(None)?;
         if self.gate.keys().get(name.as_str()).is_none() {
             return Err(Refusal::bad("invalid key name").into());
@@ -102,7 +102,8 @@ impl<G: Gate> Call<'_, G> {
 
     /// Takes a key out of use, or back into it.
     pub(crate) fn soft_delete_key(&mut self, name: &str, deleted: bool) -> Result<u16, Halt> {
-        let name = self.enter(Verb::Admin, name)?;
+        let act = if deleted { Act::SoftDelete } else { Act::SoftDeleteRestore };
+        let name = self.enter_to(act, name)?;
         self.fields(None)?;
         if self.gate.keys().get(name.as_str()).is_none() {
             // As others do: there is nothing to use any more.
@@ -119,7 +120,7 @@ impl<G: Gate> Call<'_, G> {
     }
 
     pub(crate) fn delete_key(&mut self, name: &str) -> Result<u16, Halt> {
-        let name = self.enter(Verb::Admin, name)?;
+        let name = self.enter_to(Act::Delete, name)?;
         let why = match self.gate.keys().get(name.as_str()) {
             None => "could not delete key; not found",
             Some(key) if !key.policy().deletion_allowed => "deletion is not allowed for this key",
@@ -132,7 +133,7 @@ impl<G: Gate> Call<'_, G> {
     }
 
     pub(crate) fn list_keys(&mut self) -> Result<u16, Halt> {
-        self.room.note.verb = Some(Verb::Read);
+        (self.room.note.verb, self.room.note.act) = (Some(Verb::Read), Some(Act::List));
         let scopes = self.caller.scopes;
         if !scopes.allows_some(Verb::Read) {
             return Err(Refusal::denied().into());
@@ -192,7 +193,7 @@ impl<G: Gate> Call<'_, G> {
             }
             return Err(Refusal::bad(format!("invalid export type: {kind}")).into());
         }
-        let name = self.enter(Verb::Export, name)?;
+        let name = self.enter_to(Act::Export, name)?;
         self.room.note.is_secret = true;
         let Room { random, base64, out, .. } = &mut *self.room;
         let key = self.gate.keys().get(name.as_str()).ok_or_else(Refusal::missing)?;
@@ -234,7 +235,7 @@ impl<G: Gate> Call<'_, G> {
     }
 
     pub(crate) fn backup_key(&mut self, name: &str) -> Result<u16, Halt> {
-        let name = self.enter(Verb::Export, name)?;
+        let name = self.enter_to(Act::Backup, name)?;
         self.room.note.is_secret = true;
         let Room { random, base64, out, .. } = &mut *self.room;
         let key = self.gate.keys().get(name.as_str()).ok_or_else(Refusal::missing)?;
@@ -271,7 +272,7 @@ impl<G: Gate> Call<'_, G> {
         let read = self.room.base64.read(&text, &mut bytes);
         read.map_err(|at| Refusal::bad(format!("illegal base64 data at input byte {at}")))?;
         let (own, backup) = backup::read(&bytes).map_err(Refusal::bad)?;
-        let name = self.enter(Verb::Admin, name.unwrap_or(&own))?;
+        let name = self.enter_to(Act::Restore, name.unwrap_or(&own))?;
         let force = fields.flag(Member::Force)?.unwrap_or(false);
         self.change(Change::Restore { name, backup, force })?;
         Ok(204)
@@ -279,7 +280,7 @@ impl<G: Gate> Call<'_, G> {
 
     /// `config/keys`: whether encrypting with a name that is not there makes the key.
     pub(crate) fn configure_keys(&mut self) -> Result<u16, Halt> {
-        self.enter_all(Verb::Admin, "")?;
+        self.enter_all_to(Act::ConfigKeys)?;
         if self.method == crate::Method::Post {
             let fields = self.fields(None)?;
             if let Some(disable) = fields.flag(Member::DisableUpsert)? {
@@ -292,7 +293,7 @@ impl<G: Gate> Call<'_, G> {
 
     /// `cache-config`: keys are always in memory, so there is nothing to set.
     pub(crate) fn cache_config(&mut self) -> Result<u16, Halt> {
-        self.enter_all(Verb::Admin, "")?;
+        self.enter_all_to(Act::CacheConfig)?;
         let size = self.fields(None)?.number(Member::Size)?.unwrap_or(0);
         let size = u64::try_from(size).ok().filter(|size| *size == 0 || *size >= 10);
         let size =

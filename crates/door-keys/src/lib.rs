@@ -35,4 +35,4 @@ pub use body::BatchReader;
 pub use bulk::{BULK_PATH, Bulk, BulkError, STREAM_ITEM_BYTES_MAX, Waiting};
 pub use door::{Door, Gate, NotChanged, NotUnsealed, Settings, UnsealKey, Unsealing};
 pub use request::{Caller, Method, Request, token_of};
-pub use scope::{BadKeyScope, KeyScopes, Verb};
+pub use scope::{Act, BadKeyScope, KeyScopes, Verb};

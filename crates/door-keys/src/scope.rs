@@ -63,6 +63,96 @@ impl Verb {
     }
 }
 
+/// Which call it was, where a verb is that of several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// Makes a key, also on its first use.
+    Create,
+    /// Makes a new version.
+    Rotate,
+    /// Changes a key's policy.
+    Config,
+    /// Lets old versions go.
+    Trim,
+    /// Lets a key go.
+    Delete,
+    /// Takes a key out of use.
+    SoftDelete,
+    /// Takes it back into use.
+    SoftDeleteRestore,
+    /// Makes a key of a backup.
+    Restore,
+    /// Asks or says whether keys are made on their first use.
+    ConfigKeys,
+    /// Asks or sets the cache, which there is none of.
+    CacheConfig,
+    /// Unseals the keys.
+    Unseal,
+    /// Seals them.
+    Seal,
+    /// Reads a key's policy.
+    Read,
+    /// Lists names.
+    List,
+    /// Reads the bytes of a key.
+    Export,
+    /// Reads a backup of a key.
+    Backup,
+}
+
+impl Act {
+    /// All of them.
+    pub const ALL: [Act; 16] = [
+        Act::Create,
+        Act::Rotate,
+        Act::Config,
+        Act::Trim,
+        Act::Delete,
+        Act::SoftDelete,
+        Act::SoftDeleteRestore,
+        Act::Restore,
+        Act::ConfigKeys,
+        Act::CacheConfig,
+        Act::Unseal,
+        Act::Seal,
+        Act::Read,
+        Act::List,
+        Act::Export,
+        Act::Backup,
+    ];
+
+    /// Returns its name, as the audit has it: that of its path, where that has one.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Act::Create => "create",
+            Act::Rotate => "rotate",
+            Act::Config => "config",
+            Act::Trim => "trim",
+            Act::Delete => "delete",
+            Act::SoftDelete => "soft-delete",
+            Act::SoftDeleteRestore => "soft-delete-restore",
+            Act::Restore => "restore",
+            Act::ConfigKeys => "config-keys",
+            Act::CacheConfig => "cache-config",
+            Act::Unseal => "unseal",
+            Act::Seal => "seal",
+            Act::Read => "read",
+            Act::List => "list",
+            Act::Export => "export",
+            Act::Backup => "backup",
+        }
+    }
+
+    /// Returns the verb that allows it.
+    pub const fn verb(self) -> Verb {
+        match self {
+            Act::Read | Act::List => Verb::Read,
+            Act::Export | Act::Backup => Verb::Export,
+            _ => Verb::Admin,
+        }
+    }
+}
+
 /// The scopes of a caller. None at all means no limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyScopes(Box<[KeyScope]>);

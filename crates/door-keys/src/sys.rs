@@ -9,7 +9,7 @@ use crate::door::{
     Call, Gate, NotUnsealed, Room, Settings, UnsealKey, Unsealing, unsupported_path,
 };
 use crate::request::{Method, query_value};
-use crate::scope::{KeyScopes, Verb};
+use crate::scope::{Act, KeyScopes, Verb};
 
 /// The one mount, without its slash.
 const MOUNT: &str = "transit";
@@ -171,7 +171,7 @@ impl<G: Gate> Call<'_, G> {
 
     /// Unseals with a key, as others do with a share of one, or with a passphrase. What is unsealed stays so.
     fn unseal(&mut self) -> Result<u16, Halt> {
-        self.enter_all(Verb::Admin, "")?;
+        self.enter_all_to(Act::Unseal)?;
         let fields = self.fields(None)?;
         let text = |member| {
             let text = fields.text(member)?.filter(|text| !text.is_empty());
@@ -205,7 +205,7 @@ impl<G: Gate> Call<'_, G> {
 
     /// Seals the keys. What is sealed stays so.
     fn seal(&mut self) -> Result<u16, Halt> {
-        self.enter_all(Verb::Admin, "")?;
+        self.enter_all_to(Act::Seal)?;
         if self.gate.keys().is_sealed() || self.gate.seal() {
             Ok(204)
         } else {

@@ -69,4 +69,6 @@ pub struct VaultKey {
     pub exportable: bool,
     /// It may be deleted.
     pub deletion_allowed: bool,
+    /// It is out of use until it is taken back: calls with it are refused.
+    pub soft_deleted: bool,
 }

@@ -353,6 +353,10 @@ fn read_key(client: &Client, name: &str) -> Result<Value, VaultError> {
     Ok(answer["data"].clone())
 }
 
+/// What a line of a key says of one that is out of use.
+const SOFT_DELETED: &str =
+    "soft-deleted: calls with it are refused until POST transit/keys/NAME/soft-delete-restore; ";
+
 fn key_line(key: &Value) -> Result<String, VaultError> {
     let text = |name| key[name].as_str().map(harmless).ok_or(VaultError::Form("name and type"));
     let number = |name| key[name].as_u64().ok_or(VaultError::Form("versions"));
@@ -361,9 +365,10 @@ fn key_line(key: &Value) -> Result<String, VaultError> {
     let seals = if seals == 0 { latest } else { seals };
     let export = if key["exportable"] == true { "exportable" } else { "not exportable" };
     let (name, kind) = (text("name")?, text("type")?);
-    Ok(format!(
-        "{name}: {kind}, latest version {latest}, opens from version {opens} on, seals from version {seals} on, {export}"
-    ))
+    let versions = format!("latest version {latest}, opens from version {opens} on");
+    let versions = format!("{versions}, seals from version {seals} on");
+    let state = if key["soft_deleted"] == true { SOFT_DELETED } else { "" };
+    Ok(format!("{name}: {kind}, {state}{versions}, {export}"))
 }
 
 /// What stands on standard input, whole.

@@ -358,6 +358,8 @@ export interface VaultKey {
   messages_max: number | null;
   exportable: boolean;
   deletion_allowed: boolean;
+  /** It is out of use until it is taken back. */
+  soft_deleted: boolean;
 }
 
 /** The vault, with a page of its keys. */

@@ -172,6 +172,7 @@ function Row({ of: key, perSecond }: { of: VaultKey; perSecond: number | null })
     <tr>
       <th scope="row">
         {key.name}
+        {key.soft_deleted && <span className="vault-allows">▲ soft-deleted: calls with it are refused</span>}
         {allows(key) !== "" && <span className="quiet vault-allows">{allows(key)}</span>}
       </th>
       <td>{key.type}</td>

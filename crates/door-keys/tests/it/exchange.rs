@@ -2,7 +2,9 @@
 
 use serde_json::json;
 
-use door_keys::{Caller, Door, Gate, NotChanged, NotUnsealed, Request, Settings, Unsealing, Verb};
+use door_keys::{
+    Act, Caller, Door, Gate, NotChanged, NotUnsealed, Request, Settings, Unsealing, Verb,
+};
 use vault::{Change, Keys};
 
 use crate::support::{Node, TOKEN, b64};
@@ -226,6 +228,60 @@ fn the_audit_knows_what_was_done_and_no_data() {
         (audit.verb, audit.key, audit.items, audit.failed),
         (Some(Verb::Decrypt), "a", 1, 1)
     );
+}
+
+/// Each act of a verb by its own name, also where it was refused; of encrypting, that it made the key.
+#[test]
+fn the_audit_tells_acts_of_one_verb_apart() {
+    let mut node = Node::new();
+    let settings = r#"{"exportable":true,"allow_plaintext_backup":true}"#;
+    let (one, none) = (r#"{"plaintext":"aGk="}"#, "");
+    let calls = [
+        ("POST", "transit/keys/a", settings, Verb::Admin, Some(Act::Create)),
+        ("GET", "transit/keys/a", none, Verb::Read, Some(Act::Read)),
+        ("LIST", "transit/keys", none, Verb::Read, Some(Act::List)),
+        ("POST", "transit/keys/a/rotate", none, Verb::Admin, Some(Act::Rotate)),
+        ("POST", "transit/keys/a/config", none, Verb::Admin, Some(Act::Config)),
+        ("POST", "transit/keys/a/trim", none, Verb::Admin, Some(Act::Trim)),
+        ("GET", "transit/export/encryption-key/a", none, Verb::Export, Some(Act::Export)),
+        ("GET", "transit/backup/a", none, Verb::Export, Some(Act::Backup)),
+        ("DELETE", "transit/keys/a/soft-delete", none, Verb::Admin, Some(Act::SoftDelete)),
+        (
+            "POST",
+            "transit/keys/a/soft-delete-restore",
+            none,
+            Verb::Admin,
+            Some(Act::SoftDeleteRestore),
+        ),
+        ("DELETE", "transit/keys/a", none, Verb::Admin, Some(Act::Delete)),
+        ("POST", "transit/encrypt/a", one, Verb::Encrypt, None),
+        ("POST", "transit/encrypt/b", one, Verb::Encrypt, Some(Act::Create)),
+        ("GET", "transit/config/keys", none, Verb::Admin, Some(Act::ConfigKeys)),
+        ("POST", "transit/cache-config", none, Verb::Admin, Some(Act::CacheConfig)),
+        ("POST", "sys/unseal", none, Verb::Admin, Some(Act::Unseal)),
+        ("POST", "sys/seal", none, Verb::Admin, Some(Act::Seal)),
+    ];
+    for (method, path, body, verb, act) in calls {
+        assert_eq!(audited(&mut node, method, path, body), (Some(verb), act), "{method} {path}");
+    }
+    let mut node = Node::with_key(settings).limited("transit/export/a");
+    let backup = node.get("transit/backup/a").data()["backup"].clone();
+    let body = json!({"backup": backup}).to_string();
+    let restored = audited(&mut node, "POST", "transit/restore/a", &body);
+    assert_eq!(restored, (Some(Verb::Admin), Some(Act::Restore)), "it is denied");
+    for act in Act::ALL {
+        let others = Act::ALL.into_iter().filter(|other| other.name() == act.name());
+        assert_eq!(others.count(), 1, "{act:?}");
+    }
+}
+
+fn audited(node: &mut Node, method: &str, path: &str, body: &str) -> (Option<Verb>, Option<Act>) {
+    let path = format!("/v1/{path}");
+    let request = node.request(method, &path, body.as_bytes());
+    let scopes = node.scopes.clone();
+    let caller = Caller { name: "tester", scopes: &scopes };
+    let audit = node.door.answer(&request, Some(&caller), &mut node.store).unwrap().audit;
+    (audit.verb, audit.act)
 }
 
 /// A gate on a thread that may not wait, or whose disk is full.

@@ -405,6 +405,33 @@ fn upserts_can_be_forbidden() {
     );
 }
 
+/// As in OpenBao: the key is made before the items are looked at, and by nothing that is refused as a whole.
+#[test]
+fn encrypting_makes_the_key_also_where_every_item_fails() {
+    let mut node = Node::new();
+    for (name, body) in [
+        ("one", r#"{"plaintext":"!"}"#),
+        ("batch", r#"{"batch_input":[{"plaintext":"!"},{"plaintext":"%"}]}"#),
+        ("version", r#"{"plaintext":"eA==","key_version":7}"#),
+    ] {
+        assert_eq!(node.post(&format!("transit/encrypt/{name}"), body).status, 400, "{body}");
+        assert_eq!(node.get(&format!("transit/keys/{name}")).status, 200, "{body}");
+    }
+    for body in [
+        "{",
+        "{}",
+        r#"{"batch_input":[]}"#,
+        r#"{"batch_input":{}}"#,
+        r#"{"batch_input":[{"plaintext":"eA=="},{}]}"#,
+        r#"{"batch_input":[{"plaintext":"eA=="},{"plaintext":"eA==","context":"eA=="}]}"#,
+        r#"{"plaintext":"eA==","type":"rot13"}"#,
+        r#"{"plaintext":"eA==","convergent_encryption":true}"#,
+    ] {
+        assert_eq!(node.post("transit/encrypt/none", body).status, 400, "{body}");
+        assert_eq!(node.get("transit/keys/none").status, 404, "{body}");
+    }
+}
+
 /// A key that is taken out of use does nothing until it is taken back; what it sealed opens then.
 #[test]
 fn a_soft_deleted_key_waits() {

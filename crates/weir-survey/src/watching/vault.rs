@@ -41,5 +41,6 @@ fn shown(key: KeyStanding) -> VaultKey {
         messages_max: key.messages.map(|(_, max)| max),
         exportable: key.policy.exportable,
         deletion_allowed: key.policy.deletion_allowed,
+        soft_deleted: key.policy.soft_deleted,
     }
 }

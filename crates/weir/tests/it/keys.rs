@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use crate::keys_unseal::done;
 use crate::openrtb::{Answer, Http};
 use crate::support::{Node, Setup, line, over_transports, text, wait_for};
 
@@ -138,6 +139,8 @@ fn a_key_is_made_used_rotated_and_its_messages_are_rewrapped() {
             "encrypt",
         ];
         assert_eq!(verbs, expected);
+        let acts: Vec<&str> = lines.iter().filter_map(|line| line["act"].as_str()).collect();
+        assert_eq!(acts, ["create", "list", "rotate"]);
         let last = lines.last().unwrap();
         let told = [&last["who"], &last["key"], &last["version"], &last["items"]];
         assert_eq!(told, [&json!("vault-token"), &json!("orders"), &json!(2), &json!(300)]);
@@ -414,7 +417,8 @@ fn the_admin_api_shows_the_keys_and_their_use() {
     assert_eq!((&found["sealed"], &found["count"]), (&json!(true), &json!(0)));
     assert_eq!(found["listen"], door(&closed).to_string());
     drop(closed);
-    let node = unsealed().start();
+    let setup = unsealed();
+    let node = setup.clone().start();
     let mut client = Client::to(&node);
     client.data("POST", "transit/keys/tags", &json!({"type": "hmac", "key_size": 32}));
     client.data("POST", "transit/keys/orders", &json!({"auto_rotate_period": "1h"}));
@@ -433,6 +437,17 @@ fn the_admin_api_shows_the_keys_and_their_use() {
     let second = vault(&node, "?max=1&after=orders");
     assert_eq!((&second["keys"][0]["name"], &second["next"]), (&json!("tags"), &Value::Null));
     assert_eq!(second["keys"][0]["messages"], Value::Null);
+    // A key that is out of use says so, and says nothing of it when it is back.
+    let shown = |node: &Node| {
+        let told = done(&setup, "status orders", "");
+        let is_told = told.contains("soft-deleted: calls with it are refused");
+        (vault(node, "?max=1")["keys"][0]["soft_deleted"] == true, is_told)
+    };
+    assert_eq!(shown(&node), (false, false));
+    client.data("DELETE", "transit/keys/orders/soft-delete", &json!({}));
+    assert_eq!(shown(&node), (true, true));
+    client.data("POST", "transit/keys/orders/soft-delete-restore", &json!({}));
+    assert_eq!(shown(&node), (false, false));
 }
 
 pub(crate) fn base64(bytes: &[u8]) -> String {

@@ -79,6 +79,7 @@ fn a_running_node_is_sealed_and_unsealed_again() {
     let lines = audit(&setup.data());
     let last = lines.iter().rfind(|line| line["verb"] == "admin").unwrap();
     assert_eq!([&last["who"], &last["status"]], [&json!("vault-token"), &json!(204)]);
+    assert_eq!(last["act"], "seal");
     assert!(refused(&setup, "unseal", OTHER_KEK).contains("nothing was written"));
     assert!(done(&setup, "unseal", KEK).contains(": unsealed"));
     assert_eq!(client.decrypt("a", &message), HELLO);

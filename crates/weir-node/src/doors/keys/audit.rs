@@ -77,11 +77,12 @@ pub(super) fn stream_line(
         StreamPart::Cut => ",\"stream\":\"cut\"",
     };
     let verb = audit.verb?.name();
+    let act = audit.act.map(|act| format!(",\"act\":\"{}\"", act.name())).unwrap_or_default();
     let (key, who) = (serde_json::Value::from(audit.key), serde_json::Value::from(who));
     let door_keys::Audit { version, items, failed, .. } = audit;
     let at_ms = now_ms();
     Some(format!(
-        "{{\"at_ms\":{at_ms},\"who\":{who},\"verb\":\"{verb}\",\"key\":{key},\"version\":{version},\"items\":{items},\"failed\":{failed},\
+        "{{\"at_ms\":{at_ms},\"who\":{who},\"verb\":\"{verb}\"{act},\"key\":{key},\"version\":{version},\"items\":{items},\"failed\":{failed},\
          \"status\":{status}{part}}}\n"
     ))
 }
@@ -428,6 +429,7 @@ mod tests {
     fn a_line_says_who_did_what_and_quotes_what_must_be() {
         let audit = door_keys::Audit {
             verb: Some(door_keys::Verb::Encrypt),
+            act: None,
             key: "a\"b",
             version: 3,
             items: 500,
@@ -438,6 +440,10 @@ mod tests {
         assert_eq!((&value["who"], &value["key"]), (&"crm".into(), &"a\"b".into()));
         assert_eq!((&value["items"], &value["status"]), (&500.into(), &400.into()));
         assert!(super::line("crm", 200, &door_keys::Audit::default()).is_none());
+        assert!(value.get("act").is_none());
+        let act = Some(door_keys::Act::SoftDelete);
+        let line = super::line("crm", 200, &door_keys::Audit { act, ..audit }).unwrap();
+        assert!(line.contains(r#""verb":"encrypt","act":"soft-delete","key""#), "{line}");
     }
 
     #[test]

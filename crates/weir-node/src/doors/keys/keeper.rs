@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use access::Principal;
 use door_keys::{
-    Caller, Gate, KeyScopes, Method, NotChanged, NotUnsealed, Request, Unsealing, Verb,
+    Act, Caller, Gate, KeyScopes, Method, NotChanged, NotUnsealed, Request, Unsealing,
 };
 use vault::{Change, ChangeError, KeyName, KeyStore, KeyStoreError, Keys, Sealed, WipedBytes};
 use vault_store::KeyFile;
@@ -240,7 +240,8 @@ impl Keeper {
             let failed = u64::from(rotated.is_err());
             if let Some(audit) = &self.audit {
                 let audit_of = door_keys::Audit {
-                    verb: Some(Verb::Admin),
+                    verb: Some(Act::Rotate.verb()),
+                    act: Some(Act::Rotate),
                     key: &text,
                     items: 1,
                     failed,
