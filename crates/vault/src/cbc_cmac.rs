@@ -89,22 +89,29 @@ impl CbcCmac {
 
     fn open_in<const L: usize>(&self, items: &mut [Item<'_>]) {
         let mut scratch = Scratch::<L>::new();
-        for group in items.chunks_mut(L) {
-            self.open_group(group, &mut scratch);
+        let mut groups = items.chunks_mut(L);
+        let mut next = groups.next();
+        while let Some(group) = next {
+            next = groups.next();
+            self.open_group(group, next.as_deref().unwrap_or_default(), &mut scratch);
         }
         lanes::wipe(scratch.text.as_flattened_mut());
     }
 
     fn seal_in<const L: usize>(&self, items: &mut [Item<'_>], random: &mut Drbg) {
         let mut scratch = Scratch::<L>::new();
-        for group in items.chunks_mut(L) {
-            self.seal_group(group, &mut scratch, random);
+        let mut groups = items.chunks_mut(L);
+        let mut next = groups.next();
+        while let Some(group) = next {
+            next = groups.next();
+            self.seal_group(group, next.as_deref().unwrap_or_default(), &mut scratch, random);
         }
     }
 
     fn seal_group<const L: usize>(
         &self,
         group: &mut [Item<'_>],
+        next: &[Item<'_>],
         scratch: &mut Scratch<L>,
         random: &mut Drbg,
     ) {
@@ -112,6 +119,7 @@ impl CbcCmac {
         random.blocks(scratch.ivs.get_mut(..group.len()).unwrap_or_default());
         for (lane, item) in group.iter().enumerate() {
             gather_plaintext(scratch, lane, item, 0);
+            lanes::prefetch(next, lane);
         }
         self.mac.begin(group, scratch);
         scratch.chain = scratch.ivs;
@@ -131,13 +139,19 @@ impl CbcCmac {
         }
     }
 
-    fn open_group<const L: usize>(&self, group: &mut [Item<'_>], scratch: &mut Scratch<L>) {
+    fn open_group<const L: usize>(
+        &self,
+        group: &mut [Item<'_>],
+        next: &[Item<'_>],
+        scratch: &mut Scratch<L>,
+    ) {
         load(group, scratch, judge_sealed, |item| item.outcome.unwrap_or_default() / BLOCK);
         for (lane, item) in group.iter().enumerate() {
             if let Some(block) = scratch.ivs.get_mut(lane) {
                 block.0 = item.input.first_chunk().copied().unwrap_or_default();
             }
             lanes::gather(&mut scratch.text, lane, item.input, 1, None);
+            lanes::prefetch(next, lane);
         }
         self.mac.begin(group, scratch);
         let longest = scratch.text_blocks.longest();

@@ -6,6 +6,7 @@
 //! Messages are copied into [`Window`]s, step by step and lane by lane, so that steps run over memory without gaps. A lane whose message has
 //! ended keeps its chain while others go on.
 
+use crate::Item;
 use aes::Block;
 use aes::cipher::consts::U16;
 use aes::cipher::inout::InOutBuf;
@@ -291,6 +292,16 @@ pub(crate) fn decrypt<const L: usize>(
     }
     for step in steps {
         cipher.decrypt_blocks(step.get_mut(..count).unwrap_or_default());
+    }
+}
+
+/// Asks for the memory of the next group, which is worked on after this one: between two groups the processor's own prefetch loses its way.
+#[inline(always)]
+pub(crate) fn prefetch(group: &[Item<'_>], lane: usize) {
+    let Some(item) = group.get(lane) else { return };
+    for bytes in [item.input, item.aad, item.output] {
+        bytes.first().into_iter().for_each(table::prefetch);
+        bytes.last().into_iter().for_each(table::prefetch);
     }
 }
 
