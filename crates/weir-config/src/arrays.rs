@@ -1,10 +1,13 @@
 //! Arrays of tables in `weir.toml`, such as `[[fix.session]]`: each kind of entry is defined once, with `entry!`, as the keys of sections
 //! are, and has one line in the list of [`Arrays`]. What the entries of a door mean stands in a file of that door.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::{Map, Value as Json, json};
 
 use crate::config::{ConfigError, KeyChange};
 pub(crate) use crate::config::{outside, ranged, row, shown};
+use crate::environment::distance;
 pub use crate::fix_arrays::{FixSession, FixVenue};
 use crate::values::Written;
 
@@ -18,8 +21,10 @@ pub(crate) trait Entry: Default {
     const KEYS: &'static [(&'static str, &'static str)];
     /// Sets a key.
     fn set(&mut self, key: &str, written: &Written) -> Result<(), String>;
-    /// Keeps where it stands, `file:line`.
-    fn set_place(&mut self, place: String);
+    /// Returns where it and its keys stand.
+    fn places(&self) -> &EntryPlaces;
+    /// The same, to be filled.
+    fn places_mut(&mut self) -> &mut EntryPlaces;
     /// Returns the name by which it is known.
     fn known_as(&self) -> &str;
     /// Returns it as it stands in a file.
@@ -32,8 +37,53 @@ pub(crate) trait Entry: Default {
     fn out_of_range(&self) -> Vec<ConfigError>;
 }
 
-/// Says which keys there are.
+/// Where an entry and its keys stand.
+#[derive(Clone, Debug, Default)]
+pub struct EntryPlaces {
+    /// Its first line.
+    entry: String,
+    /// Those of its keys.
+    keys: BTreeMap<String, String>,
+    /// Keys that were told to be wrong when they were read.
+    wrong: BTreeSet<String>,
+}
+
+impl EntryPlaces {
+    #[cfg(test)]
+    pub(crate) fn begun_at(entry: &str) -> EntryPlaces {
+        EntryPlaces { entry: entry.to_owned(), ..EntryPlaces::default() }
+    }
+
+    /// Returns where a key stands, `file:line`; of one that is not set, the first line of the entry.
+    #[must_use]
+    pub fn of(&self, key: &str) -> &str {
+        self.keys.get(key).unwrap_or(&self.entry)
+    }
+
+    /// Tells whether a key is set, to whatever.
+    pub(crate) fn is_set(&self, key: &str) -> bool {
+        self.keys.contains_key(key)
+    }
+
+    /// Tells whether what the entry says of a key cannot be read, which was told.
+    pub(crate) fn is_wrong(&self, key: &str) -> bool {
+        self.wrong.contains(key)
+    }
+}
+
+/// The key that was meant by one that there is not, if it is nearly one: `heart_bt_int` and `HeartBtInt`, too.
+fn meant<E: Entry>(key: &str) -> Option<&'static str> {
+    let bare = |key: &str| key.replace(['_', '-'], "").to_ascii_lowercase();
+    let away = |known: &str| distance(&bare(key), &bare(known));
+    let nearest = E::KEYS.iter().map(|(known, _)| (away(known), *known)).min()?;
+    Some(nearest.1).filter(|known| nearest.0 <= 1 + known.len() / 6)
+}
+
+/// Says which key was meant, or which there are.
 pub(crate) fn unknown<E: Entry>(key: &str) -> Result<(), String> {
+    if let Some(meant) = meant::<E>(key) {
+        return Err(format!("there is no such key; did you mean {meant}?"));
+    }
     let known: Vec<&str> = E::KEYS.iter().map(|(key, _)| *key).collect();
     Err(format!("there is no such key; known here: {} (found {key:?})", known.join(", ")))
 }
@@ -58,14 +108,14 @@ macro_rules! entry {
         $(#[doc = $about])*
         #[derive(Clone, Debug)]
         $vis struct $name {
-            /// Where it stands, `file:line`.
-            $vis place: String,
+            /// Where it and its keys stand.
+            $vis places: $crate::arrays::EntryPlaces,
             $(#[doc = $doc] $vis $key: $type,)*
         }
 
         impl Default for $name {
             fn default() -> $name {
-                $name { place: String::new(), $($key: $default,)* }
+                $name { places: Default::default(), $($key: $default,)* }
             }
         }
 
@@ -86,8 +136,12 @@ macro_rules! entry {
                 }
             }
 
-            fn set_place(&mut self, place: String) {
-                self.place = place;
+            fn places(&self) -> &$crate::arrays::EntryPlaces {
+                &self.places
+            }
+
+            fn places_mut(&mut self) -> &mut $crate::arrays::EntryPlaces {
+                &mut self.places
             }
 
             fn known_as(&self) -> &str {
@@ -123,15 +177,18 @@ macro_rules! entry {
             }
 
             fn out_of_range(&self) -> Vec<$crate::config::ConfigError> {
-                let found: [Option<String>; 0] = [];
+                let found: [Option<(&str, String)>; 0] = [];
                 found.into_iter()
                     $($(.chain([$crate::arrays::outside(
                         (concat!(stringify!($section), ".", stringify!($array)), stringify!($key)),
                         &self.$key,
                         &std::ops::RangeInclusive::<u64>::from($range),
-                    )]))?)*
+                    ).map(|text| (stringify!($key), text))]))?)*
                     .flatten()
-                    .map(|text| $crate::config::ConfigError { place: self.place.clone(), text })
+                    .map(|(key, text)| $crate::config::ConfigError {
+                        place: self.places.of(key).to_owned(),
+                        text,
+                    })
                     .collect()
             }
         }
@@ -163,16 +220,21 @@ macro_rules! arrays {
                 of_it.map(|(section, array)| format!("[[{section}.{array}]]"))
             }
 
+            /// All of them, each as a key would be written.
+            pub(crate) fn names() -> impl Iterator<Item = String> {
+                $set::ALL.iter().map(|(section, array)| format!("{section}.{array}"))
+            }
+
             /// Adds an entry of an array that there [is](Self::has), with its keys, each with where it stands; every error of it goes to `push`.
             pub(crate) fn add<'t>(
                 &mut self,
                 of: (&str, &str),
-                place: String,
+                (at, place_of): (usize, &impl Fn(usize) -> String),
                 keys: impl Iterator<Item = (&'t str, usize, Written)>,
                 push: &mut impl FnMut(usize, String),
             ) {
                 $(if of == ($entry::SECTION, $entry::ARRAY) {
-                    return self.$field.push(read(place, keys, push));
+                    return self.$field.push(read((at, place_of), keys, push));
                 })+
                 unreachable!("it was asked whether there is such an array")
             }
@@ -262,14 +324,21 @@ fn changed<E: Entry>(from: &[E], to: &[E]) -> Vec<KeyChange> {
 }
 
 fn read<'t, E: Entry>(
-    place: String,
+    (at, place_of): (usize, &impl Fn(usize) -> String),
     keys: impl Iterator<Item = (&'t str, usize, Written)>,
     push: &mut impl FnMut(usize, String),
 ) -> E {
     let mut entry = E::default();
-    entry.set_place(place);
+    entry.places_mut().entry = place_of(at);
     for (key, at, written) in keys {
-        if let Err(text) = entry.set(key, &written) {
+        let outcome = entry.set(key, &written);
+        let is_known = E::KEYS.iter().any(|(known, _)| *known == key);
+        let key_of = if is_known { Some(key) } else { meant::<E>(key) };
+        let places = entry.places_mut();
+        places.keys.insert(key.to_owned(), place_of(at));
+        if let Err(text) = outcome {
+            // Of the key that was meant nothing more has to be said.
+            places.wrong.extend(key_of.map(str::to_owned));
             push(at, format!("{}.{}.{key}: {text}", E::SECTION, E::ARRAY));
         }
     }
@@ -310,8 +379,9 @@ mod tests {
     fn add(planted: &mut Planted, array: &str, keys: &[(&str, Written)]) -> Vec<(usize, String)> {
         let mut errors = Vec::new();
         let keys = keys.iter().enumerate().map(|(at, (key, value))| (*key, at, value.clone()));
-        let place = format!("weir.toml:{}", planted.planted_shelf.len() + 1);
-        planted.add(("planted", array), place, keys, &mut |at, text| errors.push((at, text)));
+        let place_of = |at| format!("weir.toml:{at}");
+        let at = (planted.planted_shelf.len() * 10 + 1, &place_of);
+        planted.add(("planted", array), at, keys, &mut |at, text| errors.push((at, text)));
         errors
     }
 
@@ -325,6 +395,7 @@ mod tests {
         let (has, of) = (Planted::has("planted", "shelf"), Planted::of_section("planted"));
         assert!(has && !Planted::has("planted", "door") && !Planted::has("fix", "shelf"));
         assert_eq!(of.collect::<Vec<_>>(), ["[[planted.shelf]]", "[[planted.basket]]"]);
+        assert_eq!(Planted::names().collect::<Vec<_>>(), ["planted.shelf", "planted.basket"]);
         assert_eq!(add(&mut planted, "shelf", &[("label", text("a"))]), []);
         let wrong = [("depth_mm", text("deep")), ("colour", text("red")), ("label", text("b"))];
         let errors = add(&mut planted, "shelf", &wrong);
@@ -336,9 +407,22 @@ mod tests {
             errors[1].1,
             "planted.shelf.colour: there is no such key; known here: label, depth_mm, wall (found \"colour\")"
         );
-        assert_eq!(add(&mut planted, "shelf", &[("depth_mm", Written::Integer(901))]), []);
+        let nearly = [("dept_mm", text("x")), ("DepthMM", text("x")), ("wal", text("x"))];
+        let errors = add(&mut planted, "shelf", &nearly);
+        let meant = ["depth_mm", "depth_mm", "wall"].map(|key| format!("did you mean {key}?"));
+        assert!(
+            errors.iter().zip(&meant).all(|(told, meant)| told.1.ends_with(meant)),
+            "{errors:?}"
+        );
+        let places = &planted.planted_shelf[2].places;
+        assert!(
+            places.is_wrong("depth_mm") && places.is_wrong("wall") && !places.is_wrong("label")
+        );
+        assert_eq!((places.of("wal"), places.of("label")), ("weir.toml:2", "weir.toml:21"));
+        let deep = [("label", text("c")), ("depth_mm", Written::Integer(901))];
+        assert_eq!(add(&mut planted, "shelf", &deep), []);
         let outside = planted.out_of_range();
-        assert_eq!((outside.len(), &*outside[0].place), (1, "weir.toml:3"));
+        assert_eq!((outside.len(), &*outside[0].place), (1, "weir.toml:1"), "the line of the key");
         assert!(outside[0].text.contains("planted.shelf.depth_mm"), "{:?}", outside[0]);
         assert!(planted.print().contains("[[planted.shelf]]\nlabel = \"b\"\ndepth_mm = 300\n"));
         assert!(Planted::rows().contains("| start |") && Planted::rows().contains("| live |"));

@@ -261,7 +261,7 @@ config! {
     }
     keys ("The keys door: bulk encryption over HTTP, for clients of Transit (OpenBao, Vault).") {
         listen: Listen = Listen::by_default(7703), " Address of the keys door, or `\"\"`: the door is off. Beyond loopback `tls_cert`, `tls_key` and `tokens_file` are required.";
-        tokens_file: String = String::new() => live, " Who may do what with which keys: lines of `name keys token [scope,...]`, as `weir token new` makes them. Clients send the token as `X-Vault-Token` or `Authorization: Bearer`. Without a file the node makes one token at its first start, in `vault-token` of the data folder.";
+        tokens_file: String = String::new() => live, " Who may do what with which keys: lines of `name keys token [scope,...]`, as `weir token new` makes them. Clients send the token as `X-Vault-Token` or `Authorization: Bearer`. Without a file the node makes one token at a start, in `vault-token` of the data folder, unless that is there. The file's lines are live; whether there is a file at all changes at a start only.";
         tls_cert: String = String::new() => live, " Certificates of the door, PEM, its own first; with `tls_key` the door speaks HTTPS. Empty: HTTP.";
         tls_key: String = String::new() => live, " Key of the certificate, PEM.";
         tls_clients: String = String::new() => live, " PEM: who signs the certificates that every client must then show. Each call needs a token, too.";
@@ -426,8 +426,11 @@ pub(crate) fn shown(value: &impl Value, secret: bool) -> serde_json::Value {
 fn unknown(section: &str, key: &str) -> String {
     let name = format!("{section}.{key}");
     let names = KEYS.iter().map(|(section, key)| format!("{section}.{key}"));
-    let nearest = names.map(|known| (distance(&name, &known), known)).min();
+    let nearest = names.chain(Arrays::names()).map(|known| (distance(&name, &known), known)).min();
     if let Some((_, known)) = nearest.filter(|(away, _)| *away <= name.len() / 6) {
+        let is_array =
+            known.split_once('.').is_some_and(|(section, key)| Arrays::has(section, key));
+        let known = if is_array { format!("[[{known}]]") } else { known };
         return format!("there is no key {name}; did you mean {known}?");
     }
     let known = |(s, k): &&(&str, &str)| s == &section || k == &key;
@@ -477,22 +480,34 @@ pub fn load(
     file: Option<&Path>,
     environment: impl Iterator<Item = (String, String)>,
 ) -> Result<Config, Vec<ConfigError>> {
+    sound(load_from(file, true, environment))
+}
+
+/// [`load`] for who goes on with what could be read, to tell more that is wrong.
+pub fn load_all(
+    file: Option<&Path>,
+    environment: impl Iterator<Item = (String, String)>,
+) -> (Config, Vec<ConfigError>) {
     load_from(file, true, environment)
 }
 
-/// The same for a node that runs: the file is a regular one, and nothing waits for anybody.
+fn sound((config, errors): (Config, Vec<ConfigError>)) -> Result<Config, Vec<ConfigError>> {
+    if errors.is_empty() { Ok(config) } else { Err(errors) }
+}
+
+/// [`load`] for a node that runs: the file is a regular one, and nothing waits for anybody.
 pub fn load_again(
     file: Option<&Path>,
     environment: impl Iterator<Item = (String, String)>,
 ) -> Result<Config, Vec<ConfigError>> {
-    load_from(file, false, environment)
+    sound(load_from(file, false, environment))
 }
 
 fn load_from(
     file: Option<&Path>,
     may_wait: bool,
     environment: impl Iterator<Item = (String, String)>,
-) -> Result<Config, Vec<ConfigError>> {
+) -> (Config, Vec<ConfigError>) {
     let mut config = Config::default();
     let mut errors = Vec::new();
     let mut places = Places::default();
@@ -520,7 +535,7 @@ fn load_from(
         places.mend(error);
     }
     errors.sort_by_key(ConfigError::line);
-    if errors.is_empty() { Ok(config) } else { Err(errors) }
+    (config, errors)
 }
 
 /// Where a sound configuration sets a key, written `section.key`: a line of the file, or a variable of the environment. `None` where
@@ -585,6 +600,9 @@ fn section_at(text: &str, line: usize) -> &str {
     headers.filter_map(|rest| rest.split(']').next()).last().map_or("", str::trim)
 }
 
+/// What the parser says of a key that is set before, without saying which.
+const DUPLICATE: &str = "duplicate key";
+
 fn read_file(
     config: &mut Config,
     name: &str,
@@ -609,6 +627,10 @@ fn read_file(
             // One mistake: the parser finds several things wrong with it, and so does the key.
             Some(_) if !bare.insert(line) => {}
             Some(hint) => push(at, hint),
+            None if fault.message() == DUPLICATE => {
+                let key = fault.span().and_then(|span| text.get(span)).unwrap_or_default().trim();
+                push(at, format!("{key} is set twice, expected one line of it"));
+            }
             None => push(at, fault.message().to_string()),
         }
     }
@@ -665,7 +687,7 @@ fn read_array(
         let keys = keys.iter().map(|(key, value)| {
             (key.get_ref().as_ref(), key.span().start, written(value.get_ref()))
         });
-        arrays.add((section, array), place_of(at), keys, push);
+        arrays.add((section, array), (at, place_of), keys, push);
     }
 }
 
@@ -782,6 +804,9 @@ impl Config {
         for text in crate::vault::faults(self) {
             must(false, text);
         }
+        for text in all_doors().filter_map(|door| door.check_home(self)) {
+            must(false, text);
+        }
         let (waiting, batch) = (self.spend.calls_waiting_max, self.spend.batch_max);
         must(
             waiting >= batch.into(),
@@ -807,7 +832,7 @@ impl Config {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arrays::FixSession;
+    use crate::arrays::{EntryPlaces, FixSession};
 
     fn read(text: &str, environment: &[(&str, &str)]) -> Result<Config, Vec<ConfigError>> {
         let file = tempfile::NamedTempFile::new().unwrap();
@@ -822,7 +847,7 @@ mod tests {
         let errors = read(&venue.repeat(2), &[]).unwrap_err();
         let told = errors.iter().find(|error| error.text.contains("two sessions are called \"V\""));
         let lines = told.unwrap().place.split(", ").map(|place| place.rsplit(':').next().unwrap());
-        assert_eq!(lines.collect::<Vec<_>>(), ["1", "6"]);
+        assert_eq!(lines.collect::<Vec<_>>(), ["2", "7"]);
     }
 
     #[test]
@@ -882,8 +907,7 @@ mod tests {
             ":3: node.name: there is no key node.name; known here: node.id, node.data_dir",
             ":5: batch.listen: found \"nowhere\", expected an address",
             ":7: nothing.x: there is no key nothing.x",
-            "fix.sesion: there is no key fix.sesion; known here: fix.listen",
-            "[[fix.session]], [[fix.venue]]",
+            "fix.sesion: there is no key fix.sesion; did you mean [[fix.session]]?",
             "WEIR_LEDGER__HOLD_MS: found \"soon\", expected a whole number",
             "pacing.tick_ms: found 1, expected 10 to 10000",
         ] {
@@ -969,7 +993,6 @@ mod tests {
         let hidden = change("batch.auth_token", false, "\"set, hidden\"", "\"set, hidden\"");
         assert_eq!(after.changes(&other), [hidden]);
         let session = |name: &str, heart_bt_int_s| FixSession {
-            place: "weir.toml:7".into(),
             target_comp_id: name.into(),
             heart_bt_int_s,
             ..FixSession::default()
@@ -978,7 +1001,7 @@ mod tests {
         before.arrays.fix_session = vec![session("A", 30), session("B", 30)];
         let mut after = before.clone();
         after.arrays.fix_session[1] =
-            FixSession { place: "weir.toml:9".into(), ..session("B", 60) };
+            FixSession { places: EntryPlaces::begun_at("weir.toml:9"), ..session("B", 60) };
         let changed = change("fix.session.heart_bt_int_s of B", true, "30", "60");
         assert_eq!(before.changes(&after), [changed], "where it stands is no change");
         after.arrays.fix_session.swap(0, 1);
@@ -1113,7 +1136,7 @@ mod tests {
         for expected in [
             "2 batch.batch_max: found 0, expected 1 to 1024",
             "4 keys.audit: found \"x\", expected \"on\" or \"off\"",
-            "5 fix.venue.heart_bt_int_s: found 90000, expected 1 to 86400",
+            "6 fix.venue.heart_bt_int_s: found 90000, expected 1 to 86400",
             "WEIR_OPENRTB__FEE_BP openrtb.fee_bp: found 9001, expected 0 to 9000",
         ] {
             assert!(told.iter().any(|told| told == expected), "{expected:?} in {told:#?}");

@@ -4,12 +4,15 @@
 use std::net::SocketAddr;
 
 use access::{BadHost, HostGuard, Role, without_port};
+use door_transport::cores::CoreList;
 use door_transport::tls::{ClientCertificates, Identity, ServerOptions};
 use door_transport::{Limits as ConnectionLimits, Options as TransportOptions};
 
 use crate::arrays::FixSession;
 use crate::config::{Config, Home};
 use crate::listen::Listen;
+use crate::paths::told;
+use crate::values::Value;
 
 /// Bytes of a request's head; the body comes on top.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
@@ -116,7 +119,7 @@ impl DoorSpec {
         }
         let read = |name: &str, path: &str| {
             access::file::read_regular(path.as_ref(), PEM_BYTES_MAX)
-                .map_err(|error| format!("{}.{name} {path}: {error}", self.name))
+                .map_err(|error| format!("{}.{name} {}", self.name, told(path.as_ref(), &error)))
         };
         let clients = Some(clients).filter(|path| !path.is_empty());
         Ok(Some(TlsTexts {
@@ -125,6 +128,25 @@ impl DoorSpec {
             clients: clients.map(|path| read("tls_clients", path)).transpose()?,
             alpn: self.alpn,
         }))
+    }
+
+    /// What is wrong with the worker that it is to have, where there are so many; `None` of a door that is off or has all.
+    pub(crate) fn missing_home(&self, config: &Config, workers: usize) -> Option<String> {
+        (self.listen)(config).address()?;
+        let home = (self.home?)(config);
+        let text = |last| {
+            let (name, found) = (self.name, home.print());
+            format!("{name}.worker: found {found}, expected 0 to {last} or \"last\"")
+        };
+        home.of(workers).is_none().then(|| text(workers.saturating_sub(1)))
+    }
+
+    /// The same, as far as the configuration alone tells it: where it names the workers' cores.
+    pub(crate) fn check_home(&self, config: &Config) -> Option<String> {
+        match &config.workers.cores {
+            CoreList::Auto => None,
+            CoreList::Cores(named) => self.missing_home(config, named.len()),
+        }
     }
 
     /// What of its keys for TLS does not go together.

@@ -1,6 +1,7 @@
 //! The sessions of the FIX door, as the configuration has them.
 
 use std::collections::BTreeSet;
+use std::fmt::{Debug, Display};
 use std::net::SocketAddr;
 
 use door_fix::{
@@ -11,9 +12,10 @@ use door_transport::Dial;
 use door_transport::tls::{ClientOptions, ClientTls, Identity};
 use fix_session::Schedule;
 
-use crate::arrays::{Entry, FixSession, FixVenue};
+use crate::arrays::{Entry, EntryPlaces, FixSession, FixVenue};
 use crate::config::{Config, ConfigError};
 use crate::doors::{PEM_BYTES_MAX, fix_connections};
+use crate::paths;
 
 /// Bytes of a file of passwords.
 const PASSWORDS_BYTES_MAX: u64 = 4 << 20;
@@ -21,32 +23,207 @@ const PASSWORDS_BYTES_MAX: u64 = 4 << 20;
 /// Returns the checked sessions of a configuration, clients' and venues'.
 ///
 /// # Errors
-/// What is wrong with any of them, with the line of its entry.
+/// What is wrong with any of them, all at once, each with the line of its key; of a key that is not set, the first line of its entry.
 pub fn sessions(config: &Config) -> Result<FixSessions, Vec<ConfigError>> {
-    let mut errors = Vec::new();
-    let arrays = &config.arrays;
-    let clients =
-        arrays.fix_session.iter().map(|entry| client(config, entry, &mut errors)).collect();
-    let venues = arrays.fix_venue.iter().map(|entry| venue(entry, &mut errors)).collect();
-    for entry in &arrays.fix_venue {
-        addresses(entry, &mut errors);
+    let mut judged = Judged::default();
+    for entry in &config.arrays.fix_session {
+        let mut faults = EntryFaults::of(entry);
+        let spec = client(config, entry, &mut faults);
+        judged.client(spec, faults);
     }
-    if !errors.is_empty() {
-        return Err(errors);
+    for entry in &config.arrays.fix_venue {
+        let mut faults = EntryFaults::of(entry);
+        let spec = venue(entry, &mut faults);
+        addresses(entry, &mut faults);
+        judged.venue(spec, faults);
     }
-    let sessions = arrays.fix_session.iter().map(|entry| (entry.known_as(), &entry.place));
-    let peers = arrays.fix_venue.iter().map(|entry| (entry.known_as(), &entry.place));
-    let named: Vec<(String, &String)> =
-        sessions.chain(peers).map(|(name, place)| (format!("{name:?}"), place)).collect();
-    // Whom an error is about it names: two, where they have one name.
-    let told = |error: door_fix::ConfigError| {
-        let text = error.to_string();
-        let of_it =
-            named.iter().filter(|(name, _)| text.contains(name)).map(|(_, place)| &***place);
-        let place = of_it.collect::<Vec<_>>().join(", ");
-        ConfigError { place, text }
+    judged.together()
+}
+
+/// What is wrong with the keys of an entry.
+struct EntryFaults<'e> {
+    array: String,
+    places: &'e EntryPlaces,
+    /// Keys of which something was told: more of them would be a consequence.
+    told: BTreeSet<String>,
+    errors: Vec<ConfigError>,
+}
+
+impl<'e> EntryFaults<'e> {
+    fn of<E: Entry>(entry: &'e E) -> EntryFaults<'e> {
+        let array = format!("{}.{}", E::SECTION, E::ARRAY);
+        let outside = entry.out_of_range();
+        let is_outside = |key: &&str| {
+            outside.iter().any(|error| error.text.starts_with(&format!("{array}.{key}:")))
+        };
+        let keys = E::KEYS.iter().map(|(key, _)| *key);
+        let places = entry.places();
+        let told = keys.filter(|key| places.is_wrong(key) || is_outside(key)).map(str::to_owned);
+        EntryFaults { told: told.collect(), array, places, errors: Vec::new() }
+    }
+
+    fn has_told(&self, keys: &[&str]) -> bool {
+        keys.iter().any(|key| self.told.contains(*key))
+    }
+
+    /// Tells what is wrong with a key, unless that was told when it was read.
+    fn push(&mut self, key: &str, text: impl Display) {
+        if !self.places.is_wrong(key) {
+            self.told.insert(key.to_owned());
+            let place = self.places.of(key).to_owned();
+            self.errors.push(ConfigError { place, text: format!("{}.{key}: {text}", self.array) });
+        }
+    }
+
+    /// Tells that a key is needed: that it is not set, or what it is set to.
+    fn need(&mut self, key: &str, found: impl Debug, expected: impl Display) {
+        match self.places.is_set(key) {
+            true => self.push(key, format!("found {found:?}, expected {expected}")),
+            false => self.push(key, format!("is not set, expected {expected}")),
+        }
+    }
+
+    /// The key by which the entry is known.
+    fn name_key(&self) -> &'static str {
+        if self.places.is_set("name") { "name" } else { "target_comp_id" }
+    }
+}
+
+/// Entries of both arrays that were judged one by one. What was wrong with one is mended, so that nothing else is hidden by it.
+#[derive(Default)]
+struct Judged<'e> {
+    clients: Vec<SessionSpec>,
+    venues: Vec<VenueSpec>,
+    /// Of the clients, then of the venues.
+    faults: Vec<EntryFaults<'e>>,
+}
+
+impl<'e> Judged<'e> {
+    fn client(&mut self, mut spec: SessionSpec, mut faults: EntryFaults<'e>) {
+        let number = self.faults.len();
+        loop {
+            let alone = SessionSpec { route: Route::Echo, ..spec.clone() };
+            let found = FixSessions::new(vec![alone], Vec::new());
+            let Some(key) = told_by_door(found, &mut faults) else { break };
+            match key {
+                "cl_ord_id_prefix" => spec.cl_ord_id_prefix.clear(),
+                key => mend(&mut spec.keys, key, number),
+            }
+        }
+        self.clients.push(spec);
+        self.faults.push(faults);
+    }
+
+    fn venue(&mut self, mut spec: VenueSpec, mut faults: EntryFaults<'e>) {
+        let number = self.faults.len();
+        loop {
+            let alone = VenueSpec { unaddressed: Unaddressed::All, ..spec.clone() };
+            let found = FixSessions::new(Vec::new(), vec![alone]);
+            let Some(key) = told_by_door(found, &mut faults) else { break };
+            mend(&mut spec.keys, key, number);
+        }
+        self.venues.push(spec);
+        self.faults.push(faults);
+    }
+
+    /// Judges what entries say of each other.
+    fn together(self) -> Result<FixSessions, Vec<ConfigError>> {
+        let Judged { clients, venues, mut faults } = self;
+        let names = clients.iter().map(|one| &one.keys).chain(venues.iter().map(|one| &one.keys));
+        let names: Vec<String> = names.map(|keys| keys.name.clone()).collect();
+        let found = FixSessions::new(clients, venues);
+        let told = found.as_ref().err().into_iter().flatten();
+        let mut errors: Vec<ConfigError> =
+            told.filter_map(|error| of_several(error, &names, &faults)).collect();
+        errors.dedup_by(|one, other| one.place == other.place && one.text == other.text);
+        errors.splice(0..0, faults.iter_mut().flat_map(|faults| faults.errors.drain(..)));
+        let is_told = faults.iter().any(|faults| !faults.told.is_empty());
+        match found {
+            Ok(sessions) if errors.is_empty() => Ok(sessions),
+            // Whatever the door refuses is refused: of an entry that was read without a fault it is told at least so.
+            Err(why) if !is_told && errors.is_empty() => Err(why.into_iter().map(bare).collect()),
+            _ => Err(errors),
+        }
+    }
+}
+
+fn bare(error: door_fix::ConfigError) -> ConfigError {
+    ConfigError { place: "fix".into(), text: error.to_string() }
+}
+
+/// Tells the first value of an entry that the door does not take, and returns its key.
+fn told_by_door(
+    found: Result<FixSessions, Vec<door_fix::ConfigError>>,
+    faults: &mut EntryFaults<'_>,
+) -> Option<&'static str> {
+    let value = found.err()?.into_iter().find_map(|error| match error {
+        door_fix::ConfigError::Value { key, found, expected, .. } => Some((key, found, expected)),
+        _ => None,
+    });
+    let (key, found, expected) = value?;
+    let of = if key == "name" { faults.name_key() } else { key };
+    if !faults.has_told(&[of]) {
+        faults.push(of, format!("found {found:?}, expected {expected}"));
+    }
+    Some(key)
+}
+
+/// Gives a key, of which was told what is wrong with it, a value that is taken.
+fn mend(keys: &mut SessionKeys, key: &str, number: usize) {
+    let sound = VenueSpec::new("FIX.4.4", "-", "-").keys;
+    match key {
+        // No other entry has this name.
+        "name" => keys.name = format!("entry {number} without a name of its own"),
+        "begin_string" => keys.begin_string = sound.begin_string,
+        "default_appl_ver_id" => keys.default_appl_ver_id = sound.default_appl_ver_id,
+        "sender_comp_id" => keys.sender_comp_id = sound.sender_comp_id,
+        "target_comp_id" => keys.target_comp_id = sound.target_comp_id,
+        _ => keys.body_bytes_max = sound.body_bytes_max,
+    }
+}
+
+/// Returns what is wrong between entries, with the lines of their keys; `None` where it only follows from what was told of one of them.
+fn of_several(
+    error: &door_fix::ConfigError,
+    names: &[String],
+    faults: &[EntryFaults<'_>],
+) -> Option<ConfigError> {
+    use door_fix::ConfigError as Door;
+    let named = |wanted: &[&String], array: &str| {
+        let is_it =
+            |at: &usize| wanted.contains(&&names[*at]) && faults[*at].array.ends_with(array);
+        (0..names.len()).filter(is_it).map(|at| &faults[at]).collect::<Vec<_>>()
     };
-    FixSessions::new(clients, venues).map_err(|errors| errors.into_iter().map(told).collect())
+    let (entries, keys): (_, &[&str]) = match error {
+        Door::Name { name } => (named(&[name], ""), &["name", "target_comp_id"]),
+        Door::SameLogon { first, second } if first != second => (
+            named(&[first, second], "session"),
+            &["target_comp_id", "sender_comp_id", "begin_string"],
+        ),
+        Door::OtherVersion { session, venue, .. } => {
+            let both = [named(&[session], "session"), named(&[venue], "venue")];
+            (both.concat(), &["begin_string", "default_appl_ver_id"])
+        }
+        Door::NoClient { venue, .. } => {
+            let unknown = |of: &EntryFaults<'_>| of.has_told(&["name", "target_comp_id", "route"]);
+            if faults.iter().any(unknown) {
+                return None;
+            }
+            (named(&[venue], "venue"), &["unaddressed"])
+        }
+        // Clients with one name, of whom that is told; routes are judged with their clients.
+        _ => return None,
+    };
+    if entries.is_empty() || entries.iter().any(|of| of.has_told(keys)) {
+        return None;
+    }
+    let key_of = |of: &EntryFaults<'_>| match error {
+        Door::Name { .. } => of.name_key(),
+        _ => keys[0],
+    };
+    let places = entries.iter().map(|of| of.places.of(key_of(of)));
+    let place = places.collect::<Vec<_>>().join(", ");
+    Some(ConfigError { place, text: error.to_string() })
 }
 
 /// Returns who may log on with which password, by the number of the session; `None` for one without a file.
@@ -57,9 +234,9 @@ pub fn passwords(config: &Config) -> Result<Vec<Option<PasswordFile>>, Vec<Confi
     let mut errors = Vec::new();
     let files = config.arrays.fix_session.iter().map(|entry| {
         let path = Some(entry.password_file.as_str()).filter(|path| !path.is_empty())?;
-        let mut told = |text| errors.push(wrong(&entry.place, "session", "password_file", text));
+        let mut told = |text| errors.push(wrong(entry, "password_file", text));
         let read = access::file::read_regular(path.as_ref(), PASSWORDS_BYTES_MAX);
-        let bytes = read.map_err(|error| told(format!("{path}: {error}"))).ok()?;
+        let bytes = read.map_err(|error| told(paths::told(path.as_ref(), &error))).ok()?;
         let text = String::from_utf8(bytes).map_err(|_| told(format!("{path}: no UTF-8"))).ok()?;
         let parsed = PasswordFile::parse(&text);
         let told = |found: Vec<PasswordFileError>| {
@@ -78,9 +255,11 @@ pub fn passwords(config: &Config) -> Result<Vec<Option<PasswordFile>>, Vec<Confi
 pub fn dials(config: &Config) -> Result<Vec<Dial>, Vec<ConfigError>> {
     let mut errors = Vec::new();
     let dials = config.arrays.fix_venue.iter().map(|entry| {
-        let addresses = addresses(entry, &mut errors);
+        let mut faults = EntryFaults::of(entry);
+        let addresses = addresses(entry, &mut faults);
+        errors.append(&mut faults.errors);
         let tls = entry.tls.then(|| client_tls(entry)).transpose();
-        let tls = tls.map_err(|text| errors.push(wrong(&entry.place, "venue", "tls", text)));
+        let tls = tls.map_err(|text| errors.push(wrong(entry, "tls", text)));
         let limits = Some(fix_connections(config));
         // A venue may take connections and refuse every Logon.
         Dial { tls: tls.ok().flatten(), limits, is_confirmed: true, ..Dial::new(addresses) }
@@ -105,40 +284,28 @@ pub fn to_log_on_anew(before: &Config, after: &Config) -> BTreeSet<String> {
     sessions.map(FixSession::name).chain(venues.map(FixVenue::name)).map(str::to_owned).collect()
 }
 
-fn wrong(place: &str, array: &str, key: &str, text: impl Into<String>) -> ConfigError {
-    ConfigError { place: place.to_owned(), text: format!("fix.{array}.{key}: {}", text.into()) }
+fn wrong<E: Entry>(entry: &E, key: &str, text: impl Display) -> ConfigError {
+    let text = format!("{}.{}.{key}: {text}", E::SECTION, E::ARRAY);
+    ConfigError { place: entry.places().of(key).to_owned(), text }
 }
 
-/// Says which CompID is missing.
-fn check_comp_ids(
-    (place, array): (&str, &str),
-    (sender, target): (&str, &str),
-    errors: &mut Vec<ConfigError>,
-) {
-    for (key, value) in [("sender_comp_id", sender), ("target_comp_id", target)] {
-        if value.is_empty() {
-            let text = "is not set, expected a CompID, such as \"GATE\"";
-            errors.push(wrong(place, array, key, text));
-        }
-    }
-}
-
-fn schedule_of(
-    (place, array): (&str, &str),
-    text: &str,
-    errors: &mut Vec<ConfigError>,
-) -> Schedule {
+fn schedule_of(text: &str, faults: &mut EntryFaults<'_>) -> Schedule {
     Schedule::parse(text).unwrap_or_else(|error| {
-        errors.push(wrong(place, array, "schedule", error.to_string()));
+        faults.push("schedule", error);
         Schedule::default()
     })
 }
 
 /// The keys that both kinds of entries have.
 macro_rules! keys {
-    ($entry:ident, $array:literal, $errors:ident) => {{
-        let at = ($entry.place.as_str(), $array);
-        check_comp_ids(at, (&$entry.sender_comp_id, &$entry.target_comp_id), $errors);
+    ($entry:ident, $faults:ident) => {{
+        for (key, value) in
+            [("sender_comp_id", &$entry.sender_comp_id), ("target_comp_id", &$entry.target_comp_id)]
+        {
+            if value.is_empty() {
+                $faults.need(key, value, "a CompID, such as \"GATE\"");
+            }
+        }
         let name = if $entry.name.is_empty() { &$entry.target_comp_id } else { &$entry.name };
         SessionKeys {
             name: name.clone(),
@@ -150,7 +317,7 @@ macro_rules! keys {
             reset_on_logon: $entry.reset_on_logon,
             next_expected: $entry.next_expected,
             resend_chunk: $entry.resend_chunk,
-            schedule: schedule_of(at, &$entry.schedule, $errors),
+            schedule: schedule_of(&$entry.schedule, $faults),
             throttle_per_s: $entry.throttle_per_s,
             durability: $entry.durability,
             max_latency_s: $entry.max_latency_s,
@@ -161,36 +328,37 @@ macro_rules! keys {
     }};
 }
 
-fn client(config: &Config, entry: &FixSession, errors: &mut Vec<ConfigError>) -> SessionSpec {
-    let keys = keys!(entry, "session", errors);
-    let mut push = |key, text: String| errors.push(wrong(&entry.place, "session", key, text));
+fn client(config: &Config, entry: &FixSession, faults: &mut EntryFaults<'_>) -> SessionSpec {
+    let keys = keys!(entry, faults);
     if entry.limits != "none" {
-        let text = "expected \"none\": the gate asks for no money yet, which has to be said";
-        push("limits", format!("found {:?}, {text}", entry.limits));
+        let expected = "\"none\": the gate asks for no money yet, which has to be said";
+        faults.need("limits", &entry.limits, expected);
     }
-    let venues: Vec<&str> = config.arrays.fix_venue.iter().map(FixVenue::name).collect();
+    let venues = &config.arrays.fix_venue;
+    let known: Vec<&str> = venues.iter().map(FixVenue::name).collect();
     let route = match entry.route.as_str() {
         "echo" => Route::Echo,
         route => Route::Venue(route.to_owned()),
     };
-    if route != Route::Echo && !venues.contains(&entry.route.as_str()) {
-        let known = [&venues[..], &["echo"]].concat().join(", ");
-        push(
-            "route",
-            format!(
-                "found {:?}, expected the name of a venue or \"echo\"; known here: {known}",
-                entry.route
-            ),
-        );
+    // Where a venue's name cannot be read nobody knows whose the route is.
+    let are_known = !venues.iter().any(|one| {
+        one.places.is_wrong("name")
+            || (one.name.is_empty() && one.places.is_wrong("target_comp_id"))
+    });
+    let is_set = !entry.route.is_empty();
+    if route != Route::Echo && !known.contains(&&*entry.route) && (are_known || !is_set) {
+        let known = [&known[..], &["echo"]].concat().join(", ");
+        let expected = format!("the name of a venue or \"echo\"; known here: {known}");
+        faults.need("route", &entry.route, expected);
     }
     let ranges: Vec<Result<AddressRange, _>> =
         entry.source_addresses.iter().map(|text| text.parse()).collect();
     for error in ranges.iter().filter_map(|range| range.as_ref().err()) {
-        push("source_addresses", error.to_string());
+        faults.push("source_addresses", error);
     }
     let certificate = Some(&entry.certificate_name).filter(|name| !name.is_empty());
     if certificate.is_some() && config.fix.tls_clients.is_empty() {
-        push("certificate_name", "no client shows a certificate; set fix.tls_clients".into());
+        faults.push("certificate_name", "no client shows a certificate; set fix.tls_clients");
     }
     let mut spec = SessionSpec::new("", "", "");
     (spec.keys, spec.limits, spec.route) = (keys, Some(Limits::None), route);
@@ -200,9 +368,9 @@ fn client(config: &Config, entry: &FixSession, errors: &mut Vec<ConfigError>) ->
     spec
 }
 
-fn venue(entry: &FixVenue, errors: &mut Vec<ConfigError>) -> VenueSpec {
+fn venue(entry: &FixVenue, faults: &mut EntryFaults<'_>) -> VenueSpec {
     let mut spec = VenueSpec::new("", "", "");
-    spec.keys = keys!(entry, "venue", errors);
+    spec.keys = keys!(entry, faults);
     spec.max_order_age_ms = entry.max_order_age_ms;
     spec.unaddressed = match entry.unaddressed.as_str() {
         "all" => Unaddressed::All,
@@ -211,21 +379,20 @@ fn venue(entry: &FixVenue, errors: &mut Vec<ConfigError>) -> VenueSpec {
     spec
 }
 
-fn addresses(entry: &FixVenue, errors: &mut Vec<ConfigError>) -> Vec<SocketAddr> {
+fn addresses(entry: &FixVenue, faults: &mut EntryFaults<'_>) -> Vec<SocketAddr> {
     if entry.connect.is_empty() {
-        let text = "is not set, expected addresses, such as [\"127.0.0.1:7790\"]";
-        errors.push(wrong(&entry.place, "venue", "connect", text));
+        faults.need("connect", &entry.connect, "addresses, such as [\"127.0.0.1:7790\"]");
     }
     let mut found = Vec::new();
     for text in &entry.connect {
         match text.parse() {
             Ok(address) => found.push(address),
-            Err(_) => {
-                let text = format!(
+            Err(_) => faults.push(
+                "connect",
+                format!(
                     "found {text:?}, expected an address in numbers and a port, such as \"127.0.0.1:7790\""
-                );
-                errors.push(wrong(&entry.place, "venue", "connect", text));
-            }
+                ),
+            ),
         }
     }
     found
@@ -234,7 +401,7 @@ fn addresses(entry: &FixVenue, errors: &mut Vec<ConfigError>) -> Vec<SocketAddr>
 fn client_tls(entry: &FixVenue) -> Result<ClientTls, String> {
     let read = |path: &str| {
         let read = access::file::read_regular(path.as_ref(), PEM_BYTES_MAX);
-        read.map_err(|error| format!("{path}: {error}"))
+        read.map_err(|error| paths::told(path.as_ref(), &error))
     };
     if entry.tls_ca.is_empty() || entry.tls_cert.is_empty() != entry.tls_key.is_empty() {
         return Err("expected tls_ca with it, and tls_cert and tls_key both or none".into());
@@ -250,4 +417,111 @@ fn client_tls(entry: &FixVenue) -> Result<ClientTls, String> {
     let address = address.map(|address| address.ip().to_string()).unwrap_or_default();
     let name = if entry.tls_name.is_empty() { &address } else { &entry.tls_name };
     ClientTls::new(name, &options).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config;
+
+    /// Returns what is told of a file, each with its lines in place of its name.
+    fn told(text: &str) -> Vec<String> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        let name = format!("{}:", file.path().display());
+        let found = config::load(Some(file.path()), std::iter::empty());
+        let found = found.err().unwrap_or_default();
+        found.iter().map(|error| error.to_string().replace(&name, "")).collect()
+    }
+
+    #[test]
+    fn all_that_is_wrong_is_told_at_once_with_the_line_of_its_key() {
+        let text = [
+            "[[fix.session]]", // 1
+            "name = \"a\"",
+            "begin_string = \"FIX44\"",
+            "default_appl_ver_id = \"8\"",
+            "sender_comp_id = \"\"", // 5
+            "TargetCompId = \"C\"",
+            "limits = \"some\"",
+            "route = \"v\"",
+            "route = \"echo\"",
+            "body_bytes_max = 0", // 10
+            "cl_ord_id_prefix = \"a\\tb\"",
+            "schedule = \"sometimes\"",
+            "[[fix.session]]",
+            "sender_comp_id = \"G\"",
+            "target_comp_id = \"C\"", // 15
+            "[[fix.session]]",
+            "sender_comp_id = \"G\"",
+            "target_comp_id = \"D\"",
+            "limits = \"none\"",
+            "route = \"w\"", // 20
+            "[[fix.venue]]",
+            "name = \"w\"",
+            "sender_comp_id = \"G\"",
+            "target_comp_id = \"V\"",
+            "begin_string = \"FIX.4.2\"", // 25
+            "conect = [\"127.0.0.1:1\"]",
+            "unaddressed = \"E\"",
+            "[[fix.venue]]",
+            "name = \"C\"",
+            "sender_comp_id = 7", // 30
+            "target_comp_id = \"V\"",
+        ];
+        let expected = [
+            "3: fix.session.begin_string: found \"FIX44\", expected FIX.4.2, FIX.4.4 or FIXT.1.1",
+            "4: fix.session.default_appl_ver_id: found \"8\", expected 9 or FIX.5.0SP2",
+            "5: fix.session.sender_comp_id: found \"\", expected a CompID, such as \"GATE\"",
+            "6: fix.session.TargetCompId: there is no such key; did you mean target_comp_id?",
+            "7: fix.session.limits: found \"some\", expected \"none\": the gate asks for no money yet, which has to be said",
+            "8: fix.session.route: found \"v\", expected the name of a venue or \"echo\"; known here: w, C, echo",
+            "9: route is set twice, expected one line of it",
+            "10: fix.session.body_bytes_max: found 0, expected 64 to 16777216",
+            "11: fix.session.cl_ord_id_prefix: found \"a\\tb\", expected at most 32 characters, none of them a control character",
+            "12: fix.session.schedule: ",
+            "13: fix.session.limits: is not set, expected \"none\": the gate asks for no money yet, which has to be said",
+            "13: fix.session.route: is not set, expected the name of a venue or \"echo\"; known here: w, C, echo",
+            "26: fix.venue.conect: there is no such key; did you mean connect?",
+            "28: fix.venue.connect: is not set, expected addresses, such as [\"127.0.0.1:7790\"]",
+            "15, 29: two sessions are called \"C\"; give one of them another `name`",
+            "30: fix.venue.sender_comp_id: found 7, expected text in quotes",
+        ];
+        let told = told(&text.join("\n"));
+        let other = "session \"D\" speaks FIX.4.4 and venue \"w\" FIX.4.2";
+        let (versions, told): (Vec<_>, Vec<_>) =
+            told.into_iter().partition(|told| told.contains(other));
+        assert_eq!(versions.len(), 1, "{versions:?}");
+        assert!(versions[0].starts_with("16, 25: "), "{versions:?}");
+        assert_eq!(told.len(), expected.len(), "{told:#?}");
+        for (told, expected) in told.iter().zip(expected) {
+            assert!(told.starts_with(expected), "{told}\n{expected}");
+        }
+    }
+
+    #[test]
+    fn what_follows_from_another_error_is_not_told() {
+        let venue = "[[fix.venue]]\nname = \"v\"\nsender_comp_id = \"G\"\ntarget_comp_id = \"V\"\nconnect = [\"127.0.0.1:1\"]\n";
+        let client = "[[fix.session]]\nsender_comp_id = \"G\"\ntarget_comp_id = \"C\"\nlimits = \"none\"\nroute = \"v\"\n";
+        assert_eq!(told(&format!("{venue}{client}")), [""; 0]);
+        for (from, to, expected) in [
+            ("name = \"v\"", "name = 1", "2: fix.venue.name: found 1, expected text in quotes"),
+            ("target_comp_id = \"C\"", "target_comp_id = 1", "8: fix.session.target_comp_id: "),
+            ("name = \"v\"\n", "nam = \"v\"\n", "2: fix.venue.nam: there is no such key; did"),
+            ("route", "rout", "10: fix.session.rout: there is no such key; did you mean route?"),
+        ] {
+            let found = told(&format!("{venue}{client}").replace(from, to));
+            assert!(matches!(&found[..], [one] if one.starts_with(expected)), "{found:#?}");
+        }
+        let twice = told(&format!("{venue}{client}{client}"));
+        assert_eq!(
+            twice,
+            ["8, 13: two sessions are called \"C\"; give one of them another `name`"]
+        );
+        let nobody = venue.replace("name", "unaddressed = \"D\"\nname");
+        let found = told(&format!("{nobody}{client}"));
+        assert!(found[0].starts_with("2: venue \"v\": unaddressed is \"D\""), "{found:?}");
+        let named = client.replace("sender", "name = \"D\"\nsender");
+        let found = told(&format!("{venue}{client}{named}"));
+        assert!(found[0].starts_with("8, 14: the sessions \"C\" and \"D\" have"), "{found:?}");
+    }
 }

@@ -12,6 +12,7 @@
 //! | [`campaigns`] | the part of a line that bids: targeting, creatives, caps |
 //! | [`campaign_index`] | the campaigns of a file as the index that the auction asks, with currencies |
 //! | `vault` | what unseals the keys of the keys door, checked |
+//! | [`paths`] | what relative paths are relative to |
 //! | [`private`] | who may read what is in the data folder |
 //!
 //! Everything here is a function of files and of the environment: there is no thread, and no clock but the time that a caller gives.
@@ -28,6 +29,7 @@ pub mod environment;
 pub mod fix;
 mod fix_arrays;
 pub mod listen;
+pub mod paths;
 pub mod private;
 pub mod templates;
 pub(crate) mod values;

@@ -43,6 +43,21 @@ fn missing_of(cores: &CoreList, allowed: &[usize]) -> Option<String> {
     ))
 }
 
+/// A worker that a door is to have and that there is not on this machine, where `workers.cores` leaves their number to it; else
+/// [`config::load`] refuses it. A check warns of it, because the file may be for another machine; a start refuses it.
+#[must_use]
+pub fn missing_worker(config: &Config, file: Option<&Path>) -> Option<ConfigError> {
+    let cores = &config.workers.cores;
+    let allowed = door_transport::cores::allowed().ok()?;
+    let workers = cores.place(&allowed).ok()?.workers.len();
+    let (door, text) = crate::doors::all_doors()
+        .find_map(|door| Some((door, door.missing_home(config, workers)?)))
+        .filter(|_| *cores == CoreList::Auto)?;
+    let place = config::place_of(file, config::environment(), &format!("{}.worker", door.name));
+    let text = format!("{text}: as many as this machine gives by workers.cores = \"auto\"");
+    Some(ConfigError { place: place.unwrap_or_else(|| door.name.into()), text })
+}
+
 /// Who asks one door for tokens believes that money is guarded; another that lets everybody spend, or change budgets, says otherwise.
 fn open_beside_guarded(config: &Config) -> Vec<String> {
     let (batch, spend, admin) = (&config.batch, &config.spend, &config.admin);
@@ -124,6 +139,33 @@ mod tests {
         let config = config::load(Some(&file), std::iter::empty()).unwrap();
         let told = missing_core(&config, Some(&file)).unwrap();
         assert_eq!(told.place, format!("{}:5", file.display()));
+    }
+
+    #[test]
+    fn a_worker_that_there_is_not_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("weir.toml");
+        let read = |text: &str| {
+            let session = "[[fix.session]]\nsender_comp_id = \"G\"\ntarget_comp_id = \"C\"\nlimits = \"none\"\nroute = \"echo\"\n";
+            std::fs::write(&file, format!("{text}{session}")).unwrap();
+            config::load(Some(&file), std::iter::empty())
+        };
+        let far = read("[fix]\nworker = 9000\n").unwrap();
+        let told = missing_worker(&far, Some(&file)).unwrap();
+        assert_eq!(told.place, format!("{}:2", file.display()));
+        assert!(told.text.starts_with("fix.worker: found 9000, expected 0"), "{told}");
+        let near = read("[fix]\nworker = 0\n").unwrap();
+        assert!(missing_worker(&near, Some(&file)).is_none());
+        // Where the cores are named the file alone tells how many workers there are.
+        let cores = "[workers]\ncores = \"0,1\"\n[fix]\n";
+        read(&format!("{cores}worker = 1\n")).unwrap();
+        let errors = read(&format!("{cores}worker = 2\n")).unwrap_err();
+        assert_eq!(
+            errors[0].to_string(),
+            format!("{}:4: fix.worker: found 2, expected 0 to 1 or \"last\"", file.display())
+        );
+        std::fs::write(&file, format!("{cores}worker = 2\n")).unwrap();
+        config::load(Some(&file), std::iter::empty()).expect("the door is off");
     }
 
     #[test]

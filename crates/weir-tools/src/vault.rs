@@ -282,7 +282,11 @@ pub fn main(
 }
 
 fn print(out: &mut dyn Write, lines: &str) -> Result<(), VaultError> {
-    writeln!(out, "{lines}").map_err(|error| VaultError::Io("standard output".into(), error))
+    match writeln!(out, "{lines}") {
+        // A reader that went away (`| head`) is no failure, and the exit code says what it says otherwise.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.map_err(|error| VaultError::Io("standard output".into(), error)),
+    }
 }
 
 impl KeysDoorArgs {

@@ -264,6 +264,12 @@ impl Out {
         done
     }
 
+    /// Tells whether an error is that its reader went away (`| head`), which is no failure: a command tells it in whatever words.
+    fn is_left(&self, error: &str) -> bool {
+        let Some(failed) = &self.failed else { return false };
+        failed.kind() == io::ErrorKind::BrokenPipe && error.contains(&failed.to_string())
+    }
+
     /// What is still to be written is written. A reader that went away (`| head`) is no failure.
     fn end(&mut self) -> Result<(), String> {
         let _ = self.flush();
@@ -297,7 +303,10 @@ fn main() -> ExitCode {
     let mut out = Out { failed: None };
     // It draws by itself, and a terminal that is gone is no failure: what is left for it may stay unwritten.
     let draws = matches!(command, Command::Top(_));
-    let result = done(command, &mut out);
+    let result = match done(command, &mut out) {
+        Err(error) if out.is_left(&error) => Ok(ExitCode::SUCCESS),
+        result => result,
+    };
     // A disk that is full says more than what a command makes of it.
     let ended = if draws { Ok(()) } else { out.end() };
     ended.and(result).unwrap_or_else(|error| {
@@ -507,21 +516,16 @@ fn check(args: &CheckArgs, out: &mut Out) -> Result<ExitCode, String> {
     if args.keys {
         return unless_gone(write!(out, "{}", Config::table()));
     }
-    let loaded = config::load(args.files.config.as_deref(), config::environment());
-    let mut errors: Vec<String> =
-        loaded.as_ref().err().into_iter().flatten().map(ToString::to_string).collect();
-    let is_sound = loaded.is_ok();
-    let mut config = loaded.unwrap_or_default();
+    let (read, told) = config::load_all(args.files.config.as_deref(), config::environment());
+    let is_sound = told.is_empty();
+    let mut errors: Vec<String> = told.iter().map(ToString::to_string).collect();
+    errors.extend(fix_files(&read, &errors));
+    let mut config = if is_sound { read } else { Config::default() };
     if let Some(data) = &args.data {
         config.node.data_dir.clone_from(data);
     }
     errors.extend(weir_survey::door_options(&config).err().into_iter().flatten());
     errors.extend(Certificates::read(&config).err().into_iter().flatten());
-    let passwords = weir_config::fix::passwords(&config).err().into_iter().flatten();
-    errors.extend(passwords.map(|error| error.to_string()));
-    let dials = weir_config::fix::dials(&config).err().into_iter().flatten();
-    // What the configuration's own check has told is not told again.
-    errors.extend(dials.filter(|_| is_sound).map(|error| error.to_string()));
     if args.print {
         let _ = write!(out, "{}", config.print());
     }
@@ -538,7 +542,9 @@ fn check(args: &CheckArgs, out: &mut Out) -> Result<ExitCode, String> {
     let core = core.map(|error| format!("{error}; a start here is refused"));
     let key = weir_tools::check::key_of_vault(&config);
     errors.extend(key.as_ref().err().cloned());
-    let others = unread.into_iter().chain(core).chain(key.ok().flatten());
+    let worker = weir_config::warnings::missing_worker(&config, args.files.config.as_deref());
+    let worker = worker.map(|error| format!("{error}; a start here is refused"));
+    let others = unread.into_iter().chain(core).chain(worker).chain(key.ok().flatten());
     tell_warnings(&config, file, is_there && read.is_ok(), others);
     // With another configuration than the node's nothing can be said of its folder.
     let judged = (is_there && read.is_ok()).then_some(file.as_path());
@@ -569,6 +575,15 @@ fn check(args: &CheckArgs, out: &mut Out) -> Result<ExitCode, String> {
         }
         _ => Err(format!("{} error(s)\n{}", errors.len(), errors.join("\n"))),
     }
+}
+
+/// What is wrong with the files that entries of the FIX door name, also where something else is wrong with the configuration.
+fn fix_files(config: &Config, told: &[String]) -> Vec<String> {
+    let passwords = weir_config::fix::passwords(config).err().into_iter().flatten();
+    let dials = weir_config::fix::dials(config).err().into_iter().flatten();
+    let found = passwords.chain(dials).map(|error| error.to_string());
+    // What the configuration's own check has told is not told again.
+    found.filter(|text| !told.contains(text)).collect()
 }
 
 /// What is allowed and yet hardly meant: in the environment, and in a budgets file where it is sound.

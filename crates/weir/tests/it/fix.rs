@@ -315,7 +315,7 @@ fn sessions_are_judged_with_file_and_line_all_at_once() {
     assert_eq!(check(SESSION).0, Some(0), "{}", check(SESSION).1);
     let wrong = "[fix]\nworker = \"first\"\n[[fix.session]]\nsender_comp_id = \"GATE\"\nbegin = 1\nvalidation = \"some\"\n\
                  limits = \"none\"\nroute = \"venue9\"\nschedule = \"sometimes\"\nsource_addresses = [\"10.0.0.0/33\"]\n\
-                 body_bytes_max = 1\n";
+                 body_bytes_max = 1\npassword_file = \"nowhere\"\n";
     let (code, told) = check(wrong);
     assert_eq!(code, Some(1));
     for expected in [
@@ -323,10 +323,11 @@ fn sessions_are_judged_with_file_and_line_all_at_once() {
         "weir.toml:5: fix.session.begin: there is no such key",
         "weir.toml:6: fix.session.validation: found \"some\", expected \"off\", \"structure\" or \"full\"",
         "weir.toml:3: fix.session.target_comp_id: is not set",
-        "weir.toml:3: fix.session.route: found \"venue9\", expected the name of a venue or \"echo\"; known here: echo",
-        "weir.toml:3: fix.session.schedule",
-        "weir.toml:3: fix.session.source_addresses",
-        "weir.toml:3: fix.session.body_bytes_max: found 1, expected 64 to 16777216",
+        "weir.toml:8: fix.session.route: found \"venue9\", expected the name of a venue or \"echo\"; known here: echo",
+        "weir.toml:9: fix.session.schedule",
+        "weir.toml:10: fix.session.source_addresses",
+        "weir.toml:11: fix.session.body_bytes_max: found 1, expected 64 to 16777216",
+        "weir.toml:12: fix.session.password_file: nowhere: ",
     ] {
         assert!(told.contains(expected), "{expected} not in\n{told}");
     }

@@ -181,3 +181,37 @@ fn messages_are_orders_and_need_the_role_operate() {
     let logout = ["logout", "--session", "CLIENT1", "--reason", "a test"];
     assert!(stderr(&with(&reader, &logout)).contains("needs the role operate"));
 }
+
+/// `| head -1` that has what it wants: a command ends quietly, and with the code that it has otherwise.
+#[test]
+fn commands_end_quietly_when_their_reader_is_gone() {
+    let (setup, node, client) = with_an_order();
+    let data = setup.data();
+    let quiet = |words: &str, code: i32| {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = weir();
+        command.args(words.split(' ')).args(["--data", text(&data)]).stdout(writer);
+        let ran = command.stderr(std::process::Stdio::piped()).output().unwrap();
+        let told = stderr(&ran);
+        let is_told = ["roken pipe", "os error", "panicked"].iter().any(|word| told.contains(word));
+        assert!(!is_told, "{words}: {told}");
+        assert_eq!(ran.status.code(), Some(code), "{words}: {told}");
+    };
+    for words in ["fix status", "fix status --json", "fix messages --session CLIENT1", "stat"] {
+        quiet(words, 0);
+    }
+    quiet("vault status", 2);
+    drop((client, node));
+    for words in [
+        "fix status",
+        "fix messages --session CLIENT1",
+        "fix messages --session CLIENT1 --json",
+        "journal inspect",
+        "journal verify",
+        "journal audit",
+        "journal export --from 2026-01-01 --to 2027-01-01 --format csv",
+    ] {
+        quiet(words, 0);
+    }
+}
