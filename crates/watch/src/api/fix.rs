@@ -1,9 +1,12 @@
 //! FIX sessions: how they stand, and what an operator does to them.
 
+use std::fmt;
+
 use axum::extract::{FromRequestParts, RawPathParams, State};
 use axum::http::request::Parts;
 use axum::response::Response;
-use serde::{Deserialize, Serialize};
+use serde::de::Visitor;
+use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::{IntoParams, IntoResponses, ToSchema};
 
 use super::App;
@@ -27,11 +30,28 @@ pub(super) struct FixSessions {
 pub(super) struct Sequence {
     /// MsgSeqNum (34) of the next message to send.
     #[schema(minimum = 1, maximum = 999_999_999)]
+    #[serde(deserialize_with = "sequence_number")]
     next_out: u64,
     /// MsgSeqNum (34) that is expected.
     #[schema(minimum = 1, maximum = 999_999_999)]
+    #[serde(deserialize_with = "sequence_number")]
     next_in: u64,
     reason: Why,
+}
+
+/// Reads a sequence number. What is none is told with the range that there is; whole numbers outside of it are the node's to refuse.
+fn sequence_number<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    struct Number;
+    impl Visitor<'_> for Number {
+        type Value = u64;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a whole number from 1 to 999999999")
+        }
+        fn visit_u64<E>(self, number: u64) -> Result<u64, E> {
+            Ok(number)
+        }
+    }
+    from.deserialize_u64(Number)
 }
 
 /// Which messages the peer is to send again.

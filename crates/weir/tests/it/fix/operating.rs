@@ -196,6 +196,16 @@ fn what_cannot_be_is_told_and_nothing_is_recorded() {
         let answer = act(&node, "CLIENT1", what, &body);
         assert_eq!(problem(&answer), expected, "{what} {body}: {}", answer.1);
     }
+    // Whatever is no number of a session is told with those that there are.
+    for found in [json!(0), json!(-1), json!(1e20), json!(1.5), json!("7"), json!(null)] {
+        for field in ["next_out", "next_in"] {
+            let mut body = json!({"next_out": 1, "next_in": 1, "reason": good});
+            body[field] = found.clone();
+            let (_, answer) = act(&node, "CLIENT1", "sequence", &body);
+            let told = (answer["field"].as_str().unwrap(), answer["expected"].as_str().unwrap());
+            assert!(told.0 == field && told.1.ends_with("1 to 999999999"), "{answer}");
+        }
+    }
     let unknown = act(&node, "CLIENT%2F9", "reset", &json!({"reason": good}));
     assert_eq!(problem(&unknown), (404, "unknown"));
     let detail = unknown.1["detail"].as_str().unwrap();
