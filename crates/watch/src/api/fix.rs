@@ -41,8 +41,8 @@ pub(super) struct Sequence {
 
 /// Reads a sequence number. What is none is told with the range that there is; whole numbers outside of it are the node's to refuse.
 fn sequence_number<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
-    struct Number;
-    impl Visitor<'_> for Number {
+    struct SequenceNumber;
+    impl Visitor<'_> for SequenceNumber {
         type Value = u64;
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str("a whole number from 1 to 999999999")
@@ -51,7 +51,7 @@ fn sequence_number<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> 
             Ok(number)
         }
     }
-    from.deserialize_u64(Number)
+    from.deserialize_u64(SequenceNumber)
 }
 
 /// Which messages the peer is to send again.
