@@ -57,6 +57,9 @@ struct Judged {
     is_replaced: bool,
     /// See [`Bank::own_holds`].
     held: Amount,
+    /// The same of a want that waited: as far as its worker had told then, which is enough to know that waiting brings no more, and not to say
+    /// that there is no more.
+    in_holds: Amount,
     /// See [`Bank::reach`].
     reach: Amount,
     /// A window gives again so soon that asks wait for it.
@@ -141,8 +144,9 @@ impl Bank {
             self.turn_away(worker, slot, why, out);
             return;
         }
-        let Judged { need, beyond, usable, is_replaced, held, reach, is_soon, has_time } =
-            self.judge_want(worker, slot, need, patience);
+        let judged = self.judge_want(worker, slot, need, patience);
+        let Judged { need, beyond, usable, is_replaced, held, in_holds, reach, is_soon, .. } =
+            judged;
         let (available, share) = (self.available(slot), self.share(slot));
         let missing = minus(need.sum(), usable).max(Amount::ZERO);
         let urgent = need.called > Amount::ZERO && (self.is_tight(slot) || missing > available);
@@ -161,8 +165,9 @@ impl Bank {
         }
         // With every purse emptied there would be so much.
         let elsewhere = minus(reach, usable);
-        let is_coming = is_soon || elsewhere > available.max(Amount::ZERO);
-        let may_wait = lacks && urgent && has_time && is_coming;
+        let may_come = minus(elsewhere, in_holds);
+        let is_coming = is_soon || may_come > available.max(Amount::ZERO);
+        let may_wait = lacks && urgent && judged.has_time && is_coming;
         if may_wait && self.hungry.keep(worker, slot, need, patience) {
             if let Some(amount) = beyond {
                 out.send(worker, ToWorker::Deny { slot, no: self.no(slot, amount, held) });
@@ -191,7 +196,11 @@ impl Bank {
 
     /// What a want comes to, before anything is done for it.
     fn judge_want(&mut self, worker: u16, slot: u32, need: Need, patience: Patience) -> Judged {
-        let held = if patience.is_new { self.own_holds(&need) } else { Amount::ZERO };
+        let holds = self.own_holds(&need);
+        let (held, in_holds) = match patience.is_new {
+            true => (holds, Amount::ZERO),
+            false => (Amount::ZERO, holds),
+        };
         let note = *self.purse_note_mut(slot, worker);
         let (grant, need) = (note.grant, need.when_all_is_there(&note));
         let is_present = self.is_present(grant);
@@ -208,7 +217,7 @@ impl Bank {
             true => (need.asks_again(), None),
             false => need.within(reach, self.share(slot)),
         };
-        Judged { need, beyond, usable, is_replaced, held, reach, is_soon, has_time }
+        Judged { need, beyond, usable, is_replaced, held, in_holds, reach, is_soon, has_time }
     }
 
     /// What one purse gets at most of what is available, but for the asks that it refused.

@@ -281,6 +281,24 @@ fn asks_whose_wants_cross_are_all_met() {
     bench.check();
 }
 
+/// An ask that waits asks again when money comes that another one takes. Both its wants together are more than there will ever be, and it is met
+/// all the same as soon as the rest is there.
+#[test]
+fn an_ask_that_asks_twice_does_not_wait_for_more_than_there_is() {
+    let mut bench = Bench::new(2, &[spec(1, 100)]);
+    for want in crossing(&mut bench, &[50, 50]) {
+        bench.step(0, want);
+    }
+    assert!(bench.reserve(0, 1, 50).is_ok());
+    for want in crossing(&mut bench, &[50]) {
+        bench.step(0, want);
+    }
+    // The last unit comes from the other worker.
+    bench.pump();
+    assert!(bench.reserve(0, 1, 50).is_ok());
+    bench.check();
+}
+
 /// A want that waits counts what was on its way once, however often it is tried again.
 #[test]
 fn a_want_that_waits_is_met_in_full() {
