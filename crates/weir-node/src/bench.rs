@@ -224,7 +224,7 @@ fn terms(config: &Config) -> Result<DoorTerms, StartError> {
     }
     let addresses = DOORS.map(|door| (door.listen)(&config).address());
     let tokens = Tokens::read(&config).expect("no file is named");
-    DoorTerms::new(&config, &addresses, &tokens, START_MS, (None, BTreeMap::new()))
+    DoorTerms::new(&config, &addresses, &tokens, START_MS, (None, BTreeMap::new()), &[])
 }
 
 /// What a worker is started with here.

@@ -206,7 +206,8 @@ impl Engine {
         let (run, run_id) = (facts.run, run_id(&facts)?);
         let profiles = open_profiles(config)?;
         let known = (keys_terms, fix_known(start.bank.memos(ledger::Door::Fix)));
-        let terms = DoorTerms::new(config, &addresses, tokens, facts.earliest_ms, known)?;
+        let terms =
+            DoorTerms::new(config, &addresses, tokens, facts.earliest_ms, known, &cores.rest)?;
         let joined = cores.workers.iter().map(|_| join()).collect::<Result<Vec<_>, _>>()?;
         let (links, ends): (Vec<Link>, Vec<End>) = joined.into_iter().unzip();
         let counters: Vec<_> = ends.iter().map(|end| Arc::clone(&end.counters)).collect();

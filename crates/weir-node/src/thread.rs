@@ -130,9 +130,42 @@ pub fn spawn<T: Send + 'static>(
     thread.spawn(run).map_err(|e| system("a thread", &e))
 }
 
+/// What runs on a thread that stays off the workers' cores, and so do threads that it starts. `rest` are the cores that workers leave; empty: it
+/// runs wherever it is.
+pub(crate) fn off_workers<R, F: FnOnce() -> R + Send>(
+    rest: &[usize],
+    run: F,
+) -> impl FnOnce() -> R + Send + use<R, F> {
+    let rest = rest.to_vec();
+    move || {
+        if !rest.is_empty()
+            && let Err(error) = door_transport::cores::confine(&rest)
+        {
+            tracing::warn!(%error, "a thread of a door may run on the workers' cores");
+        }
+        run()
+    }
+}
+
+/// Does something on such a thread, for the threads that it starts, and waits for it.
+pub(crate) fn on_thread_off_workers<R: Send>(rest: &[usize], run: impl FnOnce() -> R + Send) -> R {
+    let done = std::thread::scope(|scope| scope.spawn(off_workers(rest, run)).join());
+    done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_runs_off_the_workers_cores_keeps_its_threads_there() {
+        let allowed = || door_transport::cores::allowed().unwrap();
+        let before = allowed();
+        let rest = &before[before.len() - 1..];
+        let seen = on_thread_off_workers(rest, || std::thread::spawn(allowed).join().unwrap());
+        assert_eq!((seen.as_slice(), allowed()), (rest, before.clone()));
+        assert_eq!(on_thread_off_workers(&[], allowed), before);
+    }
 
     #[test]
     fn the_kernels_texts_are_read() {

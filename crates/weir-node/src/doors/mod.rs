@@ -683,7 +683,7 @@ pub(crate) struct DoorTerms {
 
 impl DoorTerms {
     /// Reads them from a configuration. `addresses` are where the doors listen, by place; `None` for one that is off. `keys` is what
-    /// [`keys::open`] opened, `fix_known` what the journal knows of FIX sessions.
+    /// [`keys::open`] opened, `fix_known` what the journal knows of FIX sessions, `rest` the cores that workers leave.
     ///
     /// # Errors
     /// The part of the configuration that a door cannot use.
@@ -693,6 +693,7 @@ impl DoorTerms {
         tokens: &Tokens,
         now_ms: u64,
         (keys, fix_known): (Option<Arc<KeysTerms>>, Known),
+        rest: &[usize],
     ) -> Result<DoorTerms, StartError> {
         // A door that is off is judged as one on loopback, and asked by nobody.
         let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
@@ -701,7 +702,8 @@ impl DoorTerms {
         let tokens = |name| tokens.of(name).cloned();
         let bids = BidTerms::new(config, address(DoorId::OpenRtb)).map_err(StartError::OpenRtb)?;
         let calls = SpendTerms::new(config, address(DoorId::Spend), tokens(SpendDoor::NAME));
-        let fix = FixTerms::new(config, fix_is_on, now_ms, fix_known).map_err(StartError::Fix)?;
+        let fix = FixTerms::new(config, fix_is_on, now_ms, (fix_known, rest));
+        let fix = fix.map_err(StartError::Fix)?;
         Ok(DoorTerms {
             batch: Arc::new(BatchTerms::new(config, tokens(BatchDoor::NAME))),
             openrtb: Arc::new(bids),

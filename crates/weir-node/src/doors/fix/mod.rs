@@ -26,6 +26,7 @@ use weir_till::Till;
 
 use super::{Door, DoorOutbox, FailedDial, Heard, OnDoors};
 use crate::counters::WorkerCounters;
+use crate::thread::on_thread_off_workers;
 use checkpoints::{Checkpoints, Known};
 use desk::{Ask, Asks, FixDesk};
 use latency::Latency;
@@ -66,7 +67,8 @@ impl std::fmt::Debug for FixTerms {
 }
 
 impl FixTerms {
-    /// Opens the stores of all sessions of a configuration, in the folder `fix` of the data folder. `known` is what the journal knows of them.
+    /// Opens the stores of all sessions of a configuration, in the folder `fix` of the data folder. `known` is what the journal knows of them;
+    /// `rest` are the cores that workers leave.
     ///
     /// # Errors
     /// Sessions that cannot be, or a store that cannot be opened.
@@ -74,13 +76,13 @@ impl FixTerms {
         config: &Config,
         is_on: bool,
         now_ms: u64,
-        known: Known,
+        (known, rest): (Known, &[usize]),
     ) -> Result<FixTerms, String> {
         if !is_on {
             return Ok(FixTerms { taken: Mutex::new(None), desk: None });
         }
         let dials = weir_config::fix::dials(config).map_err(|errors| lines(&errors))?;
-        let (sessions, behind) = open(config, now_ms, &known)?;
+        let (sessions, behind) = open(config, now_ms, (&known, rest))?;
         let (desk, asks) = desk::open(fix_connections(config).input_bytes_max);
         let taken = Mutex::new(Some(Taken { sessions, dials, asks, known, behind }));
         Ok(FixTerms { taken, desk: Some(desk) })
@@ -101,7 +103,11 @@ fn lines(errors: &[ConfigError]) -> String {
 }
 
 /// The sessions, and how many of them had files that are older than the journal.
-fn open(config: &Config, now_ms: u64, known: &Known) -> Result<(Sessions, usize), String> {
+fn open(
+    config: &Config,
+    now_ms: u64,
+    (known, rest): (&Known, &[usize]),
+) -> Result<(Sessions, usize), String> {
     let sessions = weir_config::fix::sessions(config).map_err(|errors| lines(&errors))?;
     let folder: PathBuf = config.node.data_dir.join("fix");
     let options = Options {
@@ -110,7 +116,9 @@ fn open(config: &Config, now_ms: u64, known: &Known) -> Result<(Sessions, usize)
         ..Options::default()
     };
     let told = |error: fix_store::OpenError| format!("fix: {error}");
-    let mut stores = FileStores::open(&folder, options).map_err(told)?;
+    // The thread that makes the next file of numbers would take a worker's core for some milliseconds.
+    let opened = on_thread_off_workers(rest, || FileStores::open(&folder, options));
+    let mut stores = opened.map_err(told)?;
     let unix_ms = i64::try_from(now_ms).unwrap_or(i64::MAX);
     stores.set_time(unix_ms.saturating_mul(1_000));
     let mut behind = Vec::new();

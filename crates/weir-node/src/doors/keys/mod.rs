@@ -53,7 +53,7 @@ use super::entrance::are_same;
 use super::{Door, DoorId, DoorOutbox, Heard};
 use crate::counters::WorkerCounters;
 use crate::error::StartError;
-use crate::thread::spawn;
+use crate::thread::{off_workers, spawn};
 use crate::tokens::Tokens;
 
 /// What begins the paths of calls about keys.
@@ -220,20 +220,6 @@ fn start_audit(
     let (desk, run) = auditor.map_err(StartError::Keys)?.ready();
     threads.0.push(spawn("vault-audit", off_workers(rest, run))?);
     Ok(desk)
-}
-
-/// Keeps a thread of the door off the workers' cores.
-fn off_workers(
-    rest: &[usize],
-    run: impl FnOnce() + Send + 'static,
-) -> impl FnOnce() + Send + 'static {
-    let rest = rest.to_vec();
-    move || {
-        if let Err(error) = door_transport::cores::confine(&rest) {
-            tracing::warn!(%error, "a thread of the keys door may run on the workers' cores");
-        }
-        run();
-    }
 }
 
 /// One worker's part of the door.
