@@ -50,6 +50,8 @@
 //! - When the numbers begin again, messages that may not have reached the peer wait: they are a stretch of the segments, and its start moves
 //!   with what is sent of it, in the same group.
 //! - A failed write changes nothing: the staged changes are dropped, and the newest file of groups is written anew before the next ones.
+//! - Records whose segment is missing, because the folder is away or the session is not added, begin each new file of groups behind the memos, until
+//!   the segment is back: at an opening, or when the session is added. They are forgotten where the session has a later segment, as after retention.
 //! - Where the folder of a session cannot be written, nothing of its group is kept in that step ([`fix_session::MessageStores::flush_apart`]), and
 //!   all of the other groups is. `numbers` does not become shorter meanwhile.
 //! - Values of passwords (554, 925, 1400 to 1404) and of RawData (96) in a Logon or a UserRequest are kept as `***`.

@@ -132,6 +132,23 @@ pub trait Numbers {
         written.map(|_| false)
     }
 
+    /// A session goes whose records could not all be written to the files that they belong to: those that were kept are not forgotten before
+    /// [`Numbers::bring_back`].
+    ///
+    /// # Errors
+    /// [`OpenError`] if they cannot be found.
+    fn hold_back(&mut self, _name: &str) -> Result<(), OpenError> {
+        Ok(())
+    }
+
+    /// A session comes: writes the records that are not forgotten to the files that they belong to, as far as these are there.
+    ///
+    /// # Errors
+    /// [`OpenError`] if they cannot be written; they are still not forgotten then.
+    fn bring_back(&mut self, _name: &str) -> Result<(), OpenError> {
+        Ok(())
+    }
+
     /// Keeps the changes of one step, all or none. With `sealed` they are on the disk when this returns, otherwise with the system: a crash
     /// of the process loses nothing.
     ///

@@ -54,6 +54,8 @@ pub struct NumbersFile {
     /// What the sums of the groups of this file begin with.
     salt_sum: u32,
     newest: BTreeMap<String, Memo>,
+    /// What each new file begins with behind the memos.
+    unplaced: Unplaced,
     group: Vec<u8>,
     damaged_bytes: u64,
     /// A sync of segments failed: they may have lost records that are in the files of numbers.
@@ -84,11 +86,38 @@ impl NextFile {
 }
 
 /// Records that were kept with their memo, and are perhaps nowhere else.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Late {
     pub(crate) name: String,
     pub(crate) place: Place,
     pub(crate) records: Vec<u8>,
+}
+
+/// Records that are nowhere else, because the segment that they belong to cannot be found: by the names of their sessions, and where they belong.
+type Unplaced = BTreeMap<(String, Place), Vec<u8>>;
+
+/// Where records belong.
+enum Home {
+    /// This file.
+    There(DiskFile),
+    /// The segment was removed, as it was too old: its session has a later one.
+    Removed,
+    /// It may come back, for instance with its folder.
+    Missing,
+}
+
+impl Home {
+    fn find(folder: &Path, name: &str, segment: u64) -> Result<Home, OpenError> {
+        let folder = folder.join(segment::folder_of(name)?);
+        let path = segment::path(&folder, segment);
+        if path.exists() {
+            return Ok(Home::There(DiskFile::open(&path)?));
+        }
+        // What cannot be looked at may be there.
+        let others = segment::numbers(&folder).unwrap_or_default();
+        let is_removed = !others.contains(&segment) && others.iter().any(|one| *one > segment);
+        Ok(if is_removed { Home::Removed } else { Home::Missing })
+    }
 }
 
 /// The file; the older one where there are two.
@@ -134,35 +163,55 @@ pub(crate) fn content_end(bytes: &[u8]) -> usize {
 }
 
 /// Writes the records of the older file to their segments, once more.
+///
+/// # Errors
+/// In particular if one cannot be written there that the newer file does not have.
 pub(crate) fn write_records_again(folder: &Path) -> Result<(), OpenError> {
-    let path = path(folder);
-    let mut found = Found::default();
-    let bytes = DiskFile::read(&path)?.read_all()?;
-    parse(&bytes, |_| true, &mut found).ok_or(OpenError::Foreign { path })?;
-    write_late(folder, &found.late)
-}
-
-/// Writes records to the segments that they belong to, as far as these are still there.
-fn write_late(folder: &Path, late: &[Late]) -> Result<(), OpenError> {
-    let mut files: BTreeMap<(&str, u64), Option<DiskFile>> = BTreeMap::new();
-    for Late { name, place, records } in late {
-        let file = match files.entry((name, place.segment)) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(new) => {
-                let path = segment::path(&folder.join(segment::folder_of(name)?), place.segment);
-                new.insert(path.exists().then(|| DiskFile::open(&path)).transpose()?)
-            }
-        };
-        if let Some(file) = file {
-            file.write_at(records, place.offset)?;
+    let late_in = |path: PathBuf| -> Result<Vec<Late>, OpenError> {
+        let mut found = Found::default();
+        let bytes = DiskFile::read(&path)?.read_all()?;
+        parse(&bytes, |_| true, &mut found).ok_or(OpenError::Foreign { path })?;
+        Ok(found.late)
+    };
+    let mut unplaced = write_late(folder, late_in(path(folder))?)?;
+    if !unplaced.is_empty() {
+        for Late { name, place, records } in late_in(next_path(folder))? {
+            unplaced.retain(|(whose, at), old| (whose, *at, &*old) != (&name, place, &records));
         }
     }
-    files.values().flatten().try_for_each(DiskFile::sync)
+    let Some((name, place)) = unplaced.into_keys().next() else { return Ok(()) };
+    let path = segment::path(&folder.join(segment::folder_of(&name)?), place.segment);
+    Err(OpenError::io(&path, "find", std::io::ErrorKind::NotFound.into()))
+}
+
+/// Writes records to the segments that they belong to. Returns those whose segments are missing; what belongs to segments that were removed is
+/// forgotten.
+fn write_late(folder: &Path, late: Vec<Late>) -> Result<Unplaced, OpenError> {
+    let mut homes: BTreeMap<(String, u64), Home> = BTreeMap::new();
+    let mut unplaced = Unplaced::new();
+    for Late { name, place, records } in late {
+        let home = match homes.entry((name.clone(), place.segment)) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => new.insert(Home::find(folder, &name, place.segment)?),
+        };
+        match home {
+            Home::There(file) => file.write_at(&records, place.offset)?,
+            Home::Removed => {}
+            Home::Missing => {
+                unplaced.insert((name, place), records);
+            }
+        }
+    }
+    homes.values().try_for_each(|home| match home {
+        Home::There(file) => file.sync(),
+        Home::Removed | Home::Missing => Ok(()),
+    })?;
+    Ok(unplaced)
 }
 
 impl NumbersFile {
     /// Opens the file of a folder, or makes it, writes the records that it has to their segments, and writes it anew with the newest memo of
-    /// each session. Where a crash left two files, there is one again.
+    /// each session, and with those records whose segments are missing. Where a crash left two files, there is one again.
     ///
     /// # Errors
     /// [`OpenError::Foreign`] if something else wrote it, [`OpenError::Io`] if the system refuses.
@@ -174,11 +223,18 @@ impl NumbersFile {
                 "groups of sequence numbers were unfinished or damaged, and were left out"
             );
         }
-        write_late(folder, &late)?;
+        let unplaced = write_late(folder, late)?;
+        for name in names_of(&unplaced) {
+            tracing::warn!(
+                session = name, folder = %folder.display(),
+                "messages of this session stand among the sequence numbers alone, because the segment that they belong to is missing; they stay there until it is back"
+            );
+        }
         let mut handover =
             Handover::new(folder, if is_next_used { Phase::File } else { Phase::Make });
         let room_bytes = room_bytes().min(FIRST_ROOM_BYTES);
-        let written = write_anew(folder, &newest, room_bytes, (&mut handover, &mut None))?;
+        let known = (&newest, &unplaced);
+        let written = write_anew(folder, known, room_bytes, (&mut handover, &mut None))?;
         let growth = if room_bytes == 0 { bytes_max() } else { room_bytes };
         handover.settle()?;
         let mut numbers = NumbersFile {
@@ -191,6 +247,7 @@ impl NumbersFile {
             bytes_max: bytes_max(),
             salt_sum: 0,
             newest,
+            unplaced,
             group: Vec::new(),
             damaged_bytes,
             is_segment_in_doubt: false,
@@ -208,13 +265,13 @@ impl NumbersFile {
         self.damaged_bytes
     }
 
-    /// Writes a new file with one memo of each session, and puts it in the place of the newest one.
+    /// Writes a new file with what is known of each session, and puts it in the place of the newest one.
     fn rewrite(&mut self) -> Result<(), OpenError> {
         self.take_back(Helper::wait);
         if let Some(handover) = &mut self.handover {
             let open = (handover, &mut self.file);
             // Everybody waits: there is no time to make room.
-            let written = write_anew(&self.folder, &self.newest, 0, open)?;
+            let written = write_anew(&self.folder, (&self.newest, &self.unplaced), 0, open)?;
             self.go_on_in(written, self.bytes_max);
         }
         Ok(())
@@ -224,7 +281,8 @@ impl NumbersFile {
     /// about what the first one lost.
     fn sync_records(&mut self, segments: &[PathBuf]) -> Result<(), OpenError> {
         if self.is_segment_in_doubt {
-            write_late(&self.folder, &look_at(&self.folder, |_| true)?.late)?;
+            // What is unplaced is in the files, too.
+            self.unplaced = write_late(&self.folder, look_at(&self.folder, |_| true)?.late)?;
         }
         let synced = segments.iter().try_for_each(|path| disk::sync_if_there(path));
         self.is_segment_in_doubt = synced.is_err();
@@ -242,11 +300,11 @@ impl NumbersFile {
             return;
         };
         self.is_segment_in_doubt = false;
-        let mut memos = Vec::new();
-        append_memos(&mut memos, salt_sum, &self.newest);
-        match file.write_at(&memos, HEAD_BYTES as u64) {
+        let mut known = Vec::new();
+        append_known(&mut known, salt_sum, (&self.newest, &self.unplaced));
+        match file.write_at(&known, HEAD_BYTES as u64) {
             Ok(()) => {
-                let end = (HEAD_BYTES + memos.len()) as u64;
+                let end = (HEAD_BYTES + known.len()) as u64;
                 self.go_on_in((file, salt_sum, end), self.bytes_max);
             }
             Err(error) => {
@@ -350,6 +408,24 @@ impl Numbers for NumbersFile {
         }
     }
 
+    fn hold_back(&mut self, name: &str) -> Result<(), OpenError> {
+        let late = late(&self.folder, name)?.into_iter();
+        self.unplaced.extend(late.map(|late| ((late.name, late.place), late.records)));
+        Ok(())
+    }
+
+    fn bring_back(&mut self, name: &str) -> Result<(), OpenError> {
+        let of_session = self.unplaced.iter().filter(|((whose, _), _)| whose == name);
+        let late = of_session.map(|((name, place), records)| {
+            let (name, records) = (name.clone(), records.clone());
+            Late { name, place: *place, records }
+        });
+        let left = write_late(&self.folder, late.collect())?;
+        self.unplaced.retain(|(whose, _), _| whose != name);
+        self.unplaced.extend(left);
+        Ok(())
+    }
+
     fn keep(&mut self, changes: &[Change<'_>], sealed: bool) -> Result<(), OpenError> {
         if self.file.is_none() {
             self.rewrite()?;
@@ -381,11 +457,11 @@ fn helper() -> Option<Helper> {
     helper.ok()
 }
 
-/// Writes a file with one memo of each session and room for so much behind them, and puts it in the place of the newest one, which is `before`
+/// Writes a file with what is known of each session and room for so much behind it, and puts it in the place of the newest one, which is `before`
 /// if it is open. Returns it with what its sums begin with and where the next group goes.
 fn write_anew(
     folder: &Path,
-    newest: &BTreeMap<String, Memo>,
+    known: (&BTreeMap<String, Memo>, &Unplaced),
     room_bytes: u64,
     (handover, before): (&mut Handover, &mut Option<DiskFile>),
 ) -> Result<(DiskFile, u32, u64), OpenError> {
@@ -393,7 +469,7 @@ fn write_anew(
     let temporary = folder.join("numbers.new");
     let file = DiskFile::create(&temporary)?;
     let (mut bytes, salt_sum) = new_head();
-    append_memos(&mut bytes, salt_sum, newest);
+    append_known(&mut bytes, salt_sum, known);
     file.write_at(&bytes, 0)?;
     let end = bytes.len() as u64;
     file.make_room(end, end + room_bytes)?;
@@ -406,14 +482,31 @@ fn write_anew(
     Ok((file, salt_sum, end))
 }
 
-/// Appends a group of what is known of all sessions.
-fn append_memos(out: &mut Vec<u8>, salt_sum: u32, newest: &BTreeMap<String, Memo>) {
+/// Appends what is known of all sessions: a group of their memos, and one for each of the records that are nowhere else.
+fn append_known(
+    out: &mut Vec<u8>,
+    salt_sum: u32,
+    (newest, unplaced): (&BTreeMap<String, Memo>, &Unplaced),
+) {
     if newest.is_empty() {
         return;
     }
     let (place, records) = (Place::default(), &[][..]);
-    let changes = newest.iter().map(|(name, memo)| Change { name, memo: *memo, place, records });
-    append_group(out, salt_sum, changes);
+    let memos = newest.iter().map(|(name, memo)| Change { name, memo: *memo, place, records });
+    append_group(out, salt_sum, memos);
+    for ((name, place), records) in unplaced {
+        // Whoever has records has a memo.
+        let Some(memo) = newest.get(name).copied() else { continue };
+        let change = Change { name, memo, place: *place, records };
+        append_group(out, salt_sum, std::iter::once(change));
+    }
+}
+
+/// Of which sessions there are such records.
+fn names_of(unplaced: &Unplaced) -> Vec<&str> {
+    let mut names: Vec<&str> = unplaced.keys().map(|(name, _)| name.as_str()).collect();
+    names.dedup();
+    names
 }
 
 impl Drop for NumbersFile {

@@ -142,6 +142,7 @@ impl<N: Numbers> FileStores<N> {
             return Err(OpenError::Twice { name: name.to_owned() });
         }
         let folder = self.root.join(segment::folder_name(name)?);
+        self.numbers.bring_back(name)?;
         let mut store = FileStore::open(folder, name, memo, self.options.segment_bytes)?;
         store.sealed = durability == Durability::Sealed;
         self.stores.push(store);
@@ -152,8 +153,15 @@ impl<N: Numbers> FileStores<N> {
     pub fn truncate(&mut self, sessions: usize) {
         let books = self.books.split_off(&sessions).into_values();
         for mut store in self.stores.drain(sessions.min(self.stores.len())..).chain(books) {
-            if let Err(error) = store.write_out() {
-                tracing::warn!(session = store.name(), %error, "messages of a session that is gone may be lost");
+            let Err(error) = store.write_out() else { continue };
+            let name = store.name();
+            match self.numbers.hold_back(name) {
+                Ok(()) => {
+                    tracing::warn!(session = name, %error, "messages of a session that is gone stay among the sequence numbers")
+                }
+                Err(_) => {
+                    tracing::warn!(session = name, %error, "messages of a session that is gone may be lost")
+                }
             }
         }
     }
@@ -198,13 +206,14 @@ impl<N: Numbers> FileStores<N> {
     }
 
     /// Opens the book of a session: messages and numbers under a name that no session has.
-    fn open_book(&self, session: usize) -> Result<FileStore, OpenError> {
+    fn open_book(&mut self, session: usize) -> Result<FileStore, OpenError> {
         let of = &self.stores[session];
-        let name = segment::book_name(of.name());
+        let (name, sealed) = (segment::book_name(of.name()), of.sealed);
+        self.numbers.bring_back(&name)?;
         let memo = self.numbers.newest(&name).unwrap_or(Memo::new(self.now_us / 1_000));
         let folder = self.root.join(segment::folder_of(&name)?);
         let mut book = FileStore::open(folder, &name, memo, self.options.segment_bytes)?;
-        book.sealed = of.sealed;
+        book.sealed = sealed;
         Ok(book)
     }
 

@@ -6,6 +6,7 @@ mod faults;
 mod handover;
 mod keeping;
 pub(crate) mod loss;
+mod missing;
 mod model;
 mod passwords;
 mod waiting;
