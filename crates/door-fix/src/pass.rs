@@ -92,8 +92,11 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
     }
 
     /// Writes down that of a venue whose store was behind nobody knows whose the orders are that its book does not know. A book that had to be
-    /// read again says so again, before anything else of its session is kept.
-    pub(crate) fn doubt_book(&mut self, at: usize) -> Result<(), StoreError> {
+    /// read again says so again; to be called before anything else of its session is kept, or judged by its book.
+    ///
+    /// # Errors
+    /// [`StoreError`] if that cannot be said.
+    pub fn doubt_book(&mut self, at: usize) -> Result<(), StoreError> {
         if std::mem::take(&mut self.seats[at].owes_doubt) {
             let said = self.try_book(at, |book, store| book.doubt(store));
             self.seats[at].owes_doubt = said.is_err();
@@ -157,6 +160,10 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
     /// Passes a client's message on to its venue, unless it names what is another client's.
     fn pass_up(&mut self, at: usize, message: &Message<'_>, clock: Clock) {
         let Some(to) = self.seats[at].next() else { return };
+        if let Err(error) = self.doubt_book(to) {
+            self.happenings.push(Happening::StoreFailed(to, error));
+            return self.refuse_unavailable(at, message, clock);
+        }
         let mut claims = std::mem::take(&mut self.claims);
         let (client, prefix) = (&self.seats[at].keys.name, self.seats[at].prefix());
         let looked = match &self.seats[to].book {

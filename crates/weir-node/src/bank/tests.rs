@@ -74,7 +74,11 @@ impl Bench {
         let lines = (1..=BUDGETS).map(|id| {
             format!("{{\"id\":{id},\"name\":\"b{id}\",\"unit\":\"USD\",\"limit\":\"100\"}}\n")
         });
-        let lines: String = lines.collect();
+        assert_eq!(self.configure_with(&lines.collect::<String>()), 1);
+    }
+
+    /// Puts these lines of a budgets file in force; the number of the snapshot.
+    fn configure_with(&mut self, lines: &str) -> u32 {
         let file = self.data.path().join("budgets.jsonl");
         std::fs::write(&file, lines).unwrap();
         let budgets = weir_config::budgets::read(&file).unwrap();
@@ -83,7 +87,7 @@ impl Bench {
         let campaign_index = CampaignIndex::empty();
         self.commands.send(Command::Configure { budgets, campaign_index, reason, reply }).unwrap();
         let applied = self.until(|_| applied.try_recv().ok());
-        assert_eq!(applied.unwrap().snapshot, 1);
+        applied.unwrap().snapshot
     }
 
     /// Takes turns until something is so.
@@ -280,38 +284,57 @@ fn settle(hold: Hold, at_ms: u64) -> Up {
     Up::Ledger(ToBank::Resolve { action, hold, amount, at_ms, origin, reply })
 }
 
+/// Of two budgets the one with this number has the handle `shop/a`.
+fn named(bench: &mut Bench, number: u64) {
+    let line = |id: u64| {
+        let handle = if id == number { r#""handle":"shop/a","# } else { "" };
+        format!("{{\"id\":{id},\"name\":\"b{id}\",{handle}\"unit\":\"USD\",\"limit\":\"100\"}}\n")
+    };
+    bench.configure_with(&(1..=2).map(line).collect::<String>());
+}
+
+/// What a caller with these scopes is told who settles a hold, with a key or without, and what the budget of it has settled then.
+fn settled_by(bench: &mut Bench, scopes: &str, keyed: bool, hold: Hold) -> (Verdict, Amount) {
+    let scopes = access::Scopes::parse(scopes).unwrap();
+    let (role, digest) = (access::Role::Spend, access::TokenDigest::of(b"token"));
+    let principal = access::Principal::new("caller", role, digest, scopes).unwrap();
+    let Up::Ledger(resolve) = settle(hold, bench.thread.bank.now_ms()) else { unreachable!() };
+    let message = match (keyed, resolve) {
+        (true, ToBank::Resolve { action, hold, amount, at_ms, origin, reply }) => {
+            let (key, answer) = (0xA1, b"answer".as_slice().into());
+            let resolve =
+                Keyed::Resolve { action, hold, amount, at_ms, origin, reply, key, answer };
+            ApartMessage::Keyed(resolve)
+        }
+        (_, resolve) => ApartMessage::Resolve(resolve),
+    };
+    let apart = Apart { before: 0, limited: Some(Arc::new(principal)), message };
+    bench.up.try_send(Up::Apart(Box::new(apart))).unwrap();
+    let verdict = bench.until(Bench::resolved);
+    let slot = bench.thread.bank.slot(1).unwrap();
+    (verdict, bench.thread.bank.books(slot).line(ledger::Line::Settled))
+}
+
 /// The worker judged by what it knew; meanwhile the handle may be another budget's.
 #[test]
 fn the_bank_judges_whose_budget_a_hold_is_of_before_it_books() {
     let mut bench = Bench::new();
-    bench.configure();
+    named(&mut bench, 1);
     let hold = bench.hold();
-    let mut ask = |scopes: &str, keyed: bool| {
-        let scopes = access::Scopes::parse(scopes).unwrap();
-        let (role, digest) = (access::Role::Spend, access::TokenDigest::of(b"token"));
-        let principal = access::Principal::new("caller", role, digest, scopes).unwrap();
-        let Up::Ledger(resolve) = settle(hold, bench.thread.bank.now_ms()) else { unreachable!() };
-        let message = match (keyed, resolve) {
-            (true, ToBank::Resolve { action, hold, amount, at_ms, origin, reply }) => {
-                let (key, answer) = (0xA1, b"answer".as_slice().into());
-                let resolve =
-                    Keyed::Resolve { action, hold, amount, at_ms, origin, reply, key, answer };
-                ApartMessage::Keyed(resolve)
-            }
-            (_, resolve) => ApartMessage::Resolve(resolve),
-        };
-        let apart = Apart { before: 0, limited: Some(Arc::new(principal)), message };
-        bench.up.try_send(Up::Apart(Box::new(apart))).unwrap();
-        let verdict = bench.until(Bench::resolved);
-        let slot = bench.thread.bank.slot(1).unwrap();
-        (verdict, bench.thread.bank.books(slot).line(ledger::Line::Settled))
-    };
-    for scopes in ["budget:2", "budget:2*,handle:shop/*"] {
-        for keyed in [false, true] {
-            assert_eq!(ask(scopes, keyed), (Verdict::UnknownBudget, Amount::ZERO), "{scopes}");
+    let refused = (Verdict::UnknownBudget, Amount::ZERO);
+    for keyed in [false, true] {
+        for scopes in ["budget:2", "budget:2*,handle:shop/b"] {
+            assert_eq!(settled_by(&mut bench, scopes, keyed, hold), refused, "{scopes}");
         }
+        named(&mut bench, 2);
+        assert_eq!(settled_by(&mut bench, "handle:shop/*", keyed, hold), refused, "it moved");
+        named(&mut bench, 1);
     }
-    assert_eq!(ask("budget:1", false), (Verdict::Settled, hold.amount));
+    // One with a key reaches the ledger, too, which knows of no claim of it.
+    let unclaimed = settled_by(&mut bench, "handle:shop/*", true, hold);
+    assert_eq!(unclaimed, (Verdict::Busy, Amount::ZERO));
+    let settled = settled_by(&mut bench, "handle:shop/*", false, hold);
+    assert_eq!(settled, (Verdict::Settled, hold.amount));
 }
 
 #[test]

@@ -305,8 +305,10 @@ pub(super) fn act(
     match *act {
         FixAct::Sequence { next_out, next_in } => {
             sessions.check_apart(at)?;
+            let told = |error: fix_session::StoreError| FixError::Store(error.to_string());
+            sessions.doubt_book(at).map_err(told)?;
             let set = sessions.stores().set_numbers(at, next_out, next_in);
-            set.map_err(|error| FixError::Store(error.to_string()))
+            set.map_err(told)
         }
         FixAct::Reset => Ok(sessions.act(at, &DoorAct::Reset, clock)?),
         FixAct::Resend { from, to } => {

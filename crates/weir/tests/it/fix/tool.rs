@@ -182,6 +182,21 @@ fn messages_are_orders_and_need_the_role_operate() {
     assert!(stderr(&with(&reader, &logout)).contains("needs the role operate"));
 }
 
+/// A token is shown once: one that nobody could read is in no file, and that is told.
+#[test]
+fn a_token_that_nobody_read_is_not_added() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tokens");
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = weir();
+    command.args(["token", "new", "--name", "shop", "--role", "spend", "--append", text(&file)]);
+    let ran = command.stdout(writer).stderr(std::process::Stdio::piped()).output().unwrap();
+    assert_eq!(ran.status.code(), Some(1), "{}", stderr(&ran));
+    assert!(stderr(&ran).contains("output cannot be written"), "{}", stderr(&ran));
+    assert!(!std::fs::read_to_string(&file).unwrap_or_default().contains("shop"));
+}
+
 /// `| head -1` that has what it wants: a command ends quietly, and with the code that it has otherwise.
 #[test]
 fn commands_end_quietly_when_their_reader_is_gone() {
