@@ -119,7 +119,7 @@ impl Session {
         if reset && seq != 1 {
             return told(RESET_TEXT);
         }
-        let next_expected = message.number(789).filter(|_| self.config.uses_next_expected());
+        let next_expected = message.number_or_max(789).filter(|_| self.config.uses_next_expected());
         Ok(Offer {
             seq,
             heart_bt_int_s: heart_bt,

@@ -58,7 +58,7 @@ impl Session {
         seq: u64,
         turn: &mut Turn<'_, S>,
     ) {
-        let (from, to) = match (message.number(7), message.number(16)) {
+        let (from, to) = match (message.number_or_max(7), message.number_or_max(16)) {
             (Some(from), Some(to)) if from > 0 && (to == 0 || from <= to) => (from, to),
             (from, to) => {
                 let missing = [(7, from), (16, to)].into_iter().find(|range| range.1.is_none());

@@ -62,7 +62,7 @@ impl Session {
         seq: u64,
         turn: &mut Turn<'_, S>,
     ) -> Option<u64> {
-        let reason = match (message.value(36), message.number(36)) {
+        let reason = match (message.value(36), message.number_or_max(36)) {
             (_, Some(new_seq)) if new_seq <= NEW_SEQ_NO_MAX => return Some(new_seq),
             (_, Some(_)) => RejectReason::ValueIncorrect,
             (Some(_), None) => RejectReason::IncorrectDataFormat,

@@ -312,6 +312,14 @@ impl<'a> Message<'a> {
         digits(self.value(tag)?)
     }
 
+    /// The same, with 2^64 - 1 for all that is above: a number that is too large is not one that is missing.
+    #[must_use]
+    pub fn number_or_max(&self, tag: Tag) -> Option<u64> {
+        let value = self.value(tag)?;
+        let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
+        is_number.then(|| digits(value).unwrap_or(u64::MAX))
+    }
+
     /// Returns the place of the first field behind the standard header.
     #[must_use]
     pub fn body_at(&self) -> usize {

@@ -55,6 +55,21 @@ fn l17_a_peer_that_is_ahead_is_refused_and_told() {
     assert_eq!(desk.store.next_in(), 1);
 }
 
+/// A number that is too large for 64 bits is not one that is missing.
+#[test]
+fn l17_a_number_of_any_length_is_too_high() {
+    let nines = "9".repeat(300);
+    for number in ["18446744073709551615", "18446744073709551616", &nines] {
+        let mut desk = desk_with(|_| {});
+        desk.connect();
+        let text = "NextExpectedMsgSeqNum too high, expecting 1 but received 18446744073709551615";
+        let logon = format!("35=A|34=1|98=0|108=30|789={number}|");
+        assert_eq!(desk.gets(&logon), format!("35=5|34=1|58={text}|"));
+        assert!(desk.notices.contains(&Notice::PeerIsAhead { next_out: 1, expected: u64::MAX }));
+        assert_eq!((desk.logout_reason(), desk.store.next_in()), (text, 1));
+    }
+}
+
 #[test]
 fn l18_the_peer_fills_the_gap_by_itself() {
     let mut desk = desk_with(|_| {});

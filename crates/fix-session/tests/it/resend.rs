@@ -48,6 +48,18 @@ fn q4_what_was_never_sent_is_not_filled() {
     assert_eq!(desk.store.next_in(), 7);
 }
 
+/// Some peers say so that they want all there is.
+#[test]
+fn q4_a_range_may_end_beyond_64_bits() {
+    let far = "18446744073709551616";
+    let [mut near, mut long, mut behind] = [history().0, history().0, history().0];
+    let all = near.gets("35=2|34=5|7=1|16=18446744073709551615|");
+    assert_eq!(long.gets(&format!("35=2|34=5|7=1|16={far}|")), all);
+    assert!(all.contains("43=Y"), "{all}");
+    assert_eq!(behind.gets(&format!("35=2|34=5|7={far}|16=0|")), "");
+    assert_eq!(behind.store.next_in(), 6);
+}
+
 #[test]
 fn q5_ranges_that_are_none_are_rejected() {
     let text = "Value is incorrect (out of range) for this tag";

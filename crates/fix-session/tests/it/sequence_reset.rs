@@ -76,6 +76,7 @@ fn a_new_number_must_be_one() {
             ("", "58=Required tag missing|371=36|372=4|373=1|".to_owned()),
             ("36=x|", "58=Incorrect data format for value|371=36|372=4|373=6|".to_owned()),
             ("36=18446744073709551615|", format!("58={OUT_OF_RANGE}|371=36|372=4|373=5|")),
+            ("36=18446744073709551616|", format!("58={OUT_OF_RANGE}|371=36|372=4|373=5|")),
         ];
         for (field, answer) in wrong {
             let mut desk = Desk::logged_on();
