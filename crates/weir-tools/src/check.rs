@@ -1,6 +1,7 @@
 //! `weir check`: a data folder and a budgets file judged as a start of a node on them would judge them.
 
 use std::collections::HashMap;
+use std::fmt::Display;
 use std::path::Path;
 
 use vault_store::KekSource;
@@ -9,7 +10,7 @@ use weir_config::campaign_index::ExchangeTerms;
 use weir_config::config::Config;
 use weir_config::doors::{DOORS, DoorSpec};
 
-use crate::journal;
+use crate::{journal, vault};
 
 /// A sentence about the doors that are off; empty where all are on.
 #[must_use]
@@ -37,18 +38,34 @@ pub fn rate_of_keys(config: &Config) -> String {
     )
 }
 
-/// Judges the file with the key of the vault as a start would: a warning where there is none, so that the keys stay sealed.
+/// Judges the file with the key of the vault, and the keys of the data folder, as a start would: a warning where there is no such file, so that
+/// the keys stay sealed.
 ///
 /// # Errors
 /// Why a start would refuse it.
 pub fn key_of_vault(config: &Config) -> Result<Option<String>, String> {
-    let file = &config.vault.key_file;
-    if file.is_empty() || config.keys.listen.address().is_none() {
+    if config.keys.listen.address().is_none() {
         return Ok(None);
     }
-    let found = KekSource::File(file.into()).read();
-    let found = found.map_err(|error| format!("keys: {error}; a start here is refused"))?;
-    Ok(found.is_none().then(|| format!("vault.key_file: there is no {file}: the keys stay sealed")))
+    let refused = |error: &dyn Display| format!("keys: {error}; a start here is refused");
+    let folder = config.node.data_dir.join("vault");
+    let (has_keys, begun) = (folder.join("keys").exists(), folder.with_file_name("vault-begun"));
+    if !has_keys && begun.exists() {
+        let (folder, begun) = (folder.display(), begun.display());
+        return Err(refused(&format!("{folder} has no keys, and {begun} says that it had some")));
+    }
+    let file = &config.vault.key_file;
+    if file.is_empty() {
+        return Ok(None);
+    }
+    let found = KekSource::File(file.into()).read().map_err(|error| refused(&error))?;
+    let Some(kek) = found else {
+        return Ok(Some(format!("vault.key_file: there is no {file}: the keys stay sealed")));
+    };
+    match has_keys {
+        true => vault::judge(&folder, kek).map_err(|error| refused(&error)).map(|()| None),
+        false => Ok(None),
+    }
 }
 
 /// Lines with a doubt of one kind that are told one by one.
@@ -115,6 +132,8 @@ pub fn against_journal(
 
 #[cfg(test)]
 mod tests {
+    use vault_store::KeyFile;
+
     use super::*;
 
     #[test]
@@ -140,6 +159,39 @@ mod tests {
                 other => panic!("{other:?}"),
             }
         }
+    }
+
+    #[test]
+    fn the_keys_of_the_data_folder_are_judged_as_a_start_judges_them() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let (file, data) = (folder.path().join("kek"), folder.path().join("data"));
+        let mut config = Config::default();
+        config.vault.key_file = file.display().to_string();
+        config.node.data_dir.clone_from(&data);
+        let kept = data.join("vault");
+        std::fs::create_dir_all(&kept).unwrap();
+        let (written, keys) = KeyFile::open(&kept, vault_store::Options::default()).unwrap();
+        let secret = ::vault::SecretKey::from_bytes(&[0x11; 32]);
+        let mut store = ::vault::KeyStore::new(keys, written).unwrap();
+        store.unseal(::vault::KeyEncryptionKey::new(&secret)).unwrap();
+        drop(store);
+        let judged = |digits: &str| {
+            std::fs::write(&file, digits.repeat(32)).unwrap();
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+            key_of_vault(&config)
+        };
+        let before = std::fs::read(kept.join("keys")).unwrap();
+        assert_eq!(judged("11"), Ok(None));
+        let refused = |digits: &str| judged(digits).unwrap_err();
+        assert!(refused("22").ends_with("a start here is refused"), "{}", refused("22"));
+        assert_eq!(std::fs::read(kept.join("keys")).unwrap(), before, "nothing is written");
+        std::fs::write(kept.join("keys"), [&[0xff], &before[1..]].concat()).unwrap();
+        assert!(refused("11").contains(&kept.display().to_string()), "{}", refused("11"));
+        std::fs::remove_file(kept.join("keys")).unwrap();
+        assert_eq!(judged("11"), Ok(None), "the first key of a folder is made at its start");
+        std::fs::write(data.join("vault-begun"), "").unwrap();
+        assert!(refused("11").contains("says that it had some"), "{}", refused("11"));
     }
 
     #[test]

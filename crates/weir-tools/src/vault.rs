@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use admin_client::{Access, Client, FetchError, OpenError, encode, harmless};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use vault::{ChangeError, KeyEncryptionKey, KeyStore, KeyStoreError, SecretKey};
+use vault::{ChangeError, KeyEncryptionKey, KeyStore, KeyStoreError, Keys, SecretKey};
 use vault_store::{KekError, KekSource, KeyFile, PASSPHRASE_BYTES_MAX, PassphraseError};
 use zeroize::Zeroizing;
 
@@ -516,6 +516,36 @@ fn rewrap(args: &RewrapArgs, input: (&mut dyn Read, bool)) -> Result<String, Vau
     ))
 }
 
+/// Opens a copy of the keys in a folder, so that this stays as it is and its node may run. The copy lasts as long as its folder is held.
+fn open_copy(folder: &Path) -> Result<(tempfile::TempDir, KeyFile, Keys), VaultError> {
+    let copy =
+        tempfile::tempdir().map_err(|error| VaultError::Io("a folder for a copy".into(), error))?;
+    let kept = folder.join("keys");
+    let copied = fs::copy(&kept, copy.path().join("keys"));
+    copied.map_err(|error| VaultError::Io(kept.display().to_string(), error))?;
+    let options = vault_store::Options { keys_max: KEYS_MAX, ..vault_store::Options::default() };
+    let (file, keys) = KeyFile::open(copy.path(), options).map_err(|error| {
+        // Where the copy stands nobody needs to know.
+        let of_copy = copy.path().display().to_string();
+        VaultError::Kept(error.to_string().replace(&of_copy, &folder.display().to_string()))
+    })?;
+    Ok((copy, file, keys))
+}
+
+/// Judges whether this key unseals the keys in a folder that has some.
+///
+/// # Errors
+/// The file of keys is damaged, or the key is another one's.
+pub(crate) fn judge(folder: &Path, kek: KeyEncryptionKey) -> Result<(), VaultError> {
+    let (_copy, file, keys) = open_copy(folder)?;
+    if keys.is_begun() {
+        let folder = folder.to_owned();
+        let unsealed = KeyStore::new(keys, file)?.unseal(kek);
+        unsealed.map_err(|source| VaultError::Store { folder, source })?;
+    }
+    Ok(())
+}
+
 fn export_check(
     args: &ExportCheckArgs,
     input: (&mut dyn Read, bool),
@@ -526,17 +556,7 @@ fn export_check(
         return Err(VaultError::NoKeys(folder));
     }
     let kek = args.source.read(&folder, input)?;
-    // In a copy, so that the folder stays as it is and its node may run.
-    let copy =
-        tempfile::tempdir().map_err(|error| VaultError::Io("a folder for a copy".into(), error))?;
-    let copied = fs::copy(&kept, copy.path().join("keys"));
-    copied.map_err(|error| VaultError::Io(kept.display().to_string(), error))?;
-    let options = vault_store::Options { keys_max: KEYS_MAX, ..vault_store::Options::default() };
-    let (file, keys) = KeyFile::open(copy.path(), options).map_err(|error| {
-        // Where the copy stands nobody needs to know.
-        let of_copy = copy.path().display().to_string();
-        VaultError::Kept(error.to_string().replace(&of_copy, &folder.display().to_string()))
-    })?;
+    let (_copy, file, keys) = open_copy(&folder)?;
     if !keys.is_begun() {
         return Err(VaultError::NoKeys(folder));
     }
