@@ -23,7 +23,7 @@ const (
 	PurseEmpty      Verdict = 10 // nothing is at hand for the moment
 	PodRefused      Verdict = 11 // another member of the pod was refused
 	IDReused        Verdict = 12 // the request id was used before with other content
-	Busy            Verdict = 13 // a bounded queue or table is full
+	Busy            Verdict = 13 // a bounded queue or table is full, or the node is starting
 	Journal         Verdict = 14 // the node cannot seal records at the moment
 	CutOff          Verdict = 15 // the node is cut off from the others
 	WindowExhausted Verdict = 16 // less is left of a window's limit than was asked

@@ -11,7 +11,7 @@ use crate::request::BidRequest;
 use crate::settings::{NoBidForm, Settings, SettingsError};
 use crate::{Event, Gate, NoticeStatus, Noticed, Outcome, Passed};
 
-/// Answers 200 while the node serves.
+/// Answers 200 while the node serves, and 503 before its budgets are in force.
 pub const HEALTH_PATH: &str = "/health";
 
 /// The header line that all answers to bid requests carry.
@@ -35,6 +35,7 @@ impl BodyEncoding {
 const WRONG_HOST: &[u8] = b"this door has another name: expected as Host localhost, 127.0.0.1, [::1], the address that it listens on, \
     the host of openrtb.public_url, or one of openrtb.hosts\n";
 const FROM_PAGE: &[u8] = b"a browser sends this for a page: found Origin or Sec-Fetch-Site, expected neither in a bid request\n";
+const STARTING: &[u8] = b"starting: the budgets are not in force yet\n";
 const NOT_JSON: &[u8] = b"expected Content-Type: application/json\n";
 
 /// A refusal with its reason.
@@ -213,6 +214,9 @@ impl<G: Gate> Front<'_, G> {
             return self.notice(conn, path, reply);
         }
         match (path, method) {
+            (HEALTH_PATH, Method::Get | Method::Head) if self.gate.is_starting() => {
+                reply.send(&refusal(503, STARTING))
+            }
             (HEALTH_PATH, Method::Get | Method::Head) => reply
                 .send(&Response { content_type: Some("text/plain"), ..Response::json(b"ok\n") }),
             (HEALTH_PATH, _) => self.wrong_method(b"Allow: GET, HEAD\r\n", reply),

@@ -75,6 +75,11 @@ pub trait Gate {
     /// Takes a notice.
     fn notice(&mut self, conn: ConnId, notice: &Notice<'_>) -> Noticed;
 
+    /// Are the node's budgets still to come into force? Balancers are told so; bid requests get no bid.
+    fn is_starting(&self) -> bool {
+        false
+    }
+
     /// HTTP refused a request; for the counters.
     fn refused(&mut self, why: door_http::Refusal);
 

@@ -13,6 +13,11 @@ const PROBLEM: &str = "application/problem+json";
 /// Bytes of a body that stay allocated between requests.
 const BODY_BYTES_KEPT: usize = 64 * 1024;
 
+/// The field's word for "try again", with a status that balancers understand: another node may be further.
+const STARTING: Kind = Kind { status: 503, verdict: "busy", title: "the node is starting" };
+const NONE_IN_FORCE: &str = "the node is starting, and its budgets are not in force yet; nothing was booked; ask again. Where that lasts, its budgets \
+    file was refused or is not there: /readyz of the admin door says so";
+
 /// What became of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -70,6 +75,8 @@ pub enum Outcome {
         /// The member that is wrong, where it is one.
         field: Option<Box<Field>>,
     },
+    /// No budget is in force yet, so nobody knows whether there is the one that the call names.
+    Starting,
     /// The door says no.
     Faulty(Fault, &'static str),
     /// The call cannot be read.
@@ -178,6 +185,7 @@ impl Outcome {
         match self {
             Self::Faulty(fault, _) => fault.status(),
             Self::Bad(why) => why.kind().status,
+            Self::Starting => STARTING.status,
             _ => self.verdict().map_or(200, status_of),
         }
     }
@@ -189,6 +197,7 @@ impl Outcome {
             Self::Granted { .. } => Some(Verdict::Granted),
             Self::Confirmed { .. } => Some(Verdict::Confirmed),
             Self::Released { .. } => Some(Verdict::Released),
+            Self::Starting => Some(Verdict::Busy),
             Self::Settled { verdict, .. }
             | Self::Spent { verdict, .. }
             | Self::Refused { verdict, .. }
@@ -246,6 +255,9 @@ impl Outcome {
     /// booked nothing, so it is never recorded, and may be as long as it is.
     #[must_use]
     pub fn to_tell(&self) -> Vec<u8> {
+        if *self == Self::Starting {
+            return vec![TOLD_STARTING];
+        }
         let mut bytes = vec![TOLD];
         bytes.extend_from_slice(&self.retry_after_s().to_le_bytes());
         self.write(&mut bytes);
@@ -272,6 +284,7 @@ impl Outcome {
                 read_amount(rest).map(|(amount, unit)| Outcome::Spent { verdict, amount, unit })
             }
             [RELEASED] => Some(Outcome::Released { repeat: false }),
+            [TOLD_STARTING] => Some(Outcome::Starting),
             [TOLD, rest @ ..] => rest.split_first_chunk().map(|(seconds, body)| Outcome::Kept {
                 verdict,
                 retry_after_s: u32::from_le_bytes(*seconds),
@@ -292,6 +305,7 @@ impl Outcome {
                 *retry_after_s
             }
             Self::Faulty(fault, _) => u32::from(fault.status() == 503),
+            Self::Starting => 1,
             _ => 0,
         }
     }
@@ -337,6 +351,7 @@ impl Outcome {
                 let detail = detail.as_deref().unwrap_or(about(*verdict).1);
                 problem(out, Kind::of(*verdict), detail, field.as_deref());
             }
+            Self::Starting => problem(out, STARTING, NONE_IN_FORCE, None),
             Self::Faulty(fault, detail) => problem(out, fault.kind(), detail, None),
             Self::Bad(why) => {
                 problem(out, why.kind(), &why.to_string(), why.field().as_ref());
@@ -370,6 +385,8 @@ const RELEASED: u8 = b'r';
 const REPEATED: u8 = b'R';
 /// The form of an answer that is told and not kept, which no journal has: a number of seconds and a body.
 const TOLD: u8 = b't';
+/// Told and not kept as well: [`Outcome::Starting`].
+const TOLD_STARTING: u8 = b'n';
 
 fn keep_amount(bytes: &mut Vec<u8>, amount: Amount, unit: Unit) {
     bytes.extend_from_slice(&amount.get().to_le_bytes());
@@ -676,6 +693,12 @@ mod tests {
         let stopping = room.one(&Outcome::Faulty(Fault::ShuttingDown, "it stops"));
         assert_eq!((stopping.status, stopping.headers), (503, &b"Retry-After: 1\r\n"[..]));
         assert_eq!(read(&stopping)["verdict"], "shutting_down");
+        let starting = room.one(&Outcome::Starting);
+        assert_eq!((starting.status, starting.headers), (503, &b"Retry-After: 1\r\n"[..]));
+        assert_eq!(
+            (&read(&starting)["verdict"], &read(&starting)["status"]),
+            (&json!("busy"), &json!(503))
+        );
     }
 
     #[test]
@@ -730,6 +753,7 @@ mod tests {
             Outcome::Settled { verdict, amount: None, unit, repeat: true },
             Outcome::Released { repeat: true },
             Outcome::refused(Verdict::Busy),
+            Outcome::Starting,
             Outcome::refused(Verdict::Expired),
             Outcome::refused_for(Verdict::DayExhausted, 3_707_500).with_left(Amount::new(5), unit),
             Outcome::of_field(Verdict::BadAmount, &"long ".repeat(200), field),

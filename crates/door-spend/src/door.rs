@@ -13,7 +13,7 @@ use crate::problem::{BadCall, Fault};
 use crate::read::{Entry, ReadLimits, Reader, Sender, id, is_digits};
 use crate::text::Text;
 
-/// Answers 200 while the node serves.
+/// Answers 200 while the node serves, and 503 before its budgets are in force.
 pub const HEALTH_PATH: &str = "/healthz";
 /// All calls begin with this.
 const CALLS_PATH: &str = "/v1/";
@@ -87,6 +87,9 @@ pub trait Gate {
     /// Looks a budget up: answers later, with [`AnswerRoom::standing`], or `Now`: there is none that the caller may see, or
     /// the node is too busy, as the outcome says.
     fn standing(&mut self, conn: ConnId, name: BudgetName<'_>) -> Option<Outcome>;
+
+    /// Are the node's budgets still to come into force? Balancers are told so.
+    fn is_starting(&self) -> bool;
 
     /// HTTP refused a request; for the counters.
     fn refused(&mut self, why: Refusal);
@@ -179,6 +182,7 @@ enum Route<'p> {
     Batch,
     Budget(&'p str),
     Fixed(&'static str, &'static [u8], &'static [u8]),
+    Health,
     Unknown,
 }
 
@@ -196,7 +200,7 @@ impl<'p> Route<'p> {
             PAGE_PATH | ROOT_PATH => {
                 Route::Fixed("text/html; charset=utf-8", document::page(), PAGE_HEADERS)
             }
-            HEALTH_PATH => Route::Fixed("text/plain", b"ok\n", b""),
+            HEALTH_PATH => Route::Health,
             _ => Route::Unknown,
         }
     }
@@ -320,10 +324,12 @@ impl<G: Gate> Front<'_, G> {
             Route::Call(_) | Route::Batch => {
                 self.refuse(Refused(Fault::Method, "expected POST", ALLOW_POST), reply)
             }
-            Route::Budget(_) | Route::Fixed(..) if is_post => {
+            Route::Budget(_) | Route::Fixed(..) | Route::Health if is_post => {
                 self.refuse(Refused(Fault::Method, "expected GET or HEAD", ALLOW_GET), reply)
             }
             Route::Budget(name) => self.budget(conn, name, &request, reply),
+            Route::Health if self.gate.is_starting() => reply.send(&STARTING),
+            Route::Health => reply.send(&HEALTHY),
             Route::Fixed(kind, body, headers) => {
                 reply.send(&Response { status: 200, content_type: Some(kind), headers, body })
             }
@@ -359,13 +365,24 @@ impl<G: Gate> App for Front<'_, G> {
             (Refusal::UnknownMethod, Route::Call(_) | Route::Batch) => {
                 Response { headers: ALLOW_POST, body: POST_ONLY, ..refusal(why) }
             }
-            (Refusal::UnknownMethod, Route::Budget(_) | Route::Fixed(..)) => {
+            (Refusal::UnknownMethod, Route::Budget(_) | Route::Fixed(..) | Route::Health) => {
                 Response { headers: ALLOW_GET, body: GET_ONLY, ..refusal(why) }
             }
             _ => refusal(why),
         }
     }
 }
+
+const HEALTHY: Response<'static> =
+    Response { status: 200, content_type: Some("text/plain"), headers: b"", body: b"ok\n" };
+
+/// What a balancer gets that asks too early.
+const STARTING: Response<'static> = Response {
+    status: 503,
+    content_type: Some("text/plain"),
+    headers: RETRY_SOON,
+    body: b"starting: the budgets are not in force yet\n",
+};
 
 /// What a page in a browser gets.
 const OF_PAGE: Response<'static> = Response {
@@ -482,11 +499,15 @@ mod tests {
     }
 
     /// A gate that lets nobody in, for one reason.
-    struct Shut(Denied, KeySecret);
+    struct Shut {
+        why: Denied,
+        secret: KeySecret,
+        is_starting: bool,
+    }
 
     impl Gate for Shut {
         fn enter(&mut self, _: ConnId, _: Option<&[u8]>, _: bool) -> Result<(), Denied> {
-            Err(self.0)
+            Err(self.why)
         }
 
         fn who(&self) -> &str {
@@ -494,7 +515,7 @@ mod tests {
         }
 
         fn secret(&self) -> &KeySecret {
-            &self.1
+            &self.secret
         }
 
         fn calls(&mut self, _: ConnId, _: &[Entry], _: Form, _: &mut Vec<Outcome>) -> Taken {
@@ -503,6 +524,10 @@ mod tests {
 
         fn standing(&mut self, _: ConnId, _: BudgetName<'_>) -> Option<Outcome> {
             unreachable!("nobody was let in")
+        }
+
+        fn is_starting(&self) -> bool {
+            self.is_starting
         }
 
         fn refused(&mut self, _: Refusal) {}
@@ -515,11 +540,12 @@ mod tests {
         let read = ReadLimits { hold_ms_max: 2_000, entries_max: 3 };
         let hosts = HostGuard::of_machine([127, 0, 0, 1].into(), [""; 0]).unwrap();
         let mut door = Door::new(Settings { http: Limits::default(), hosts, read });
-        let mut told = |denied, request: &str| {
+        let mut told = |why, is_starting, request: &str| {
             let (mut session, mut room) =
                 (door_http::Session::default(), door_http::Room::default());
             let mut wire = door_transport::Unconnected::<()>::default();
-            let gate = &mut Shut(denied, KeySecret::new([7; 16]));
+            let secret = KeySecret::new([7; 16]);
+            let gate = &mut Shut { why, secret, is_starting };
             let front = &mut Front { door: &mut door, gate };
             let id = ConnId::from_bits(1);
             let _ = session.received(id, request.as_bytes(), &mut wire.out(), &mut room, front);
@@ -535,10 +561,14 @@ mod tests {
                 (Denied::Role, ["403 ", "problem+json", "\"forbidden\""]),
                 (Denied::Stopping, ["503 ", "retry-after: 1", "\"shutting_down\""]),
             ] {
-                let answer = told(denied, request);
+                let answer = told(denied, false, request);
                 assert!(parts.iter().all(|part| answer.contains(part)), "{denied:?}: {answer}");
             }
         }
+        let health = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+        let starting = told(Denied::Unknown, true, health);
+        assert!(starting.contains("503 ") && starting.contains("retry-after: 1"), "{starting}");
+        assert!(told(Denied::Unknown, false, health).contains("200 "));
     }
 
     #[test]

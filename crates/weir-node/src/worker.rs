@@ -98,6 +98,12 @@ impl<D: DoorSet> Worker<D> {
         &self.counters
     }
 
+    /// As before the first configuration.
+    #[cfg(test)]
+    pub(crate) fn empty(&mut self) {
+        self.till.snapshot = Snapshot::empty(table::Secret::new(self.till.facts.secret));
+    }
+
     pub(crate) fn new(till: Till, doors: D, lines: Lines) -> Worker<D> {
         let Lines { up, down, bank, counters } = lines;
         let ticks = DoorTicks::new(&doors);

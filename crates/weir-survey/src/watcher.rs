@@ -368,7 +368,7 @@ impl Watch {
     fn none_in_force(&self) -> String {
         let when = if self.starting { " at this start" } else { "" };
         format!(
-            "{} was refused{when}, so no budget is in force: every ask is answered with unknown_budget until the file is right",
+            "{} was refused{when}, so no budget is in force: every ask is answered with busy until the file is right",
             self.path.display()
         )
     }

@@ -33,6 +33,8 @@ pub struct Made {
 #[derive(Debug, Default)]
 pub struct Opened {
     templates: Arc<Templates>,
+    /// The templates of a configuration came.
+    is_configured: bool,
     by_handle: Shards<Arc<str>, Made>,
     by_id: Shards<u64, (Made, Arc<str>)>,
     /// Ids by slot, counted from [`ledger::MADE_SLOT`]; 0 for one that this worker did not meet.
@@ -127,7 +129,13 @@ impl Opened {
 
     /// Other templates are in force.
     pub fn configure(&mut self, templates: Arc<Templates>) {
-        self.templates = templates;
+        (self.templates, self.is_configured) = (templates, true);
+    }
+
+    /// Did the templates of a configuration come, if perhaps none at all? They come behind its budgets.
+    #[must_use]
+    pub fn is_configured(&self) -> bool {
+        self.is_configured
     }
 }
 

@@ -13,7 +13,7 @@ use crate::cells::SlotCells;
 /// One configuration, immutable: which budgets there are and where their purses stand.
 #[derive(Debug)]
 pub struct Snapshot {
-    /// Rises by one with each configuration.
+    /// Rises by one with each configuration; 0 before the first one.
     pub number: u32,
     /// Budget id to slot.
     pub slots: Map<u32>,
@@ -37,6 +37,12 @@ impl Snapshot {
         let (cells, names) = (SlotCells::new(0), Arc::new(Names::none()));
         let units = Vec::new();
         Arc::new(Snapshot { number: 0, slots, units, names, campaign_index, purses, cells })
+    }
+
+    /// Is it a configuration, if perhaps one without budgets? Before the first one nobody knows which budgets there are.
+    #[must_use]
+    pub fn is_in_force(&self) -> bool {
+        self.number > 0
     }
 }
 

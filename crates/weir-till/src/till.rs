@@ -140,6 +140,24 @@ impl Till {
         }
     }
 
+    /// Is the first configuration still to come, or its templates? A budget that is not known may be there all the same. So it stays where
+    /// the budgets file was refused at the start, until a file is taken.
+    #[must_use]
+    pub fn is_starting(&self) -> bool {
+        !self.snapshot.is_in_force() || !self.opened.is_configured()
+    }
+
+    /// What is said of a budget that [`Till::find`] does not know: `UnknownBudget`, which is final, or `Busy` while no configuration is in
+    /// force. Of a handle that is not known says [`Till::open`] what there is to say.
+    #[cold]
+    #[must_use]
+    pub fn unknown(&self) -> Verdict {
+        match self.snapshot.is_in_force() {
+            true => Verdict::UnknownBudget,
+            false => Verdict::Busy,
+        }
+    }
+
     /// The handle of a budget that this worker knows.
     fn handle(&self, id: u64) -> Option<&str> {
         match self.snapshot.slots.get(id) {
@@ -169,13 +187,18 @@ impl Till {
     /// `Heard::Budget`, once the budget is sealed.
     ///
     /// # Errors
-    /// At once: `UnknownBudget`, no template matches, or who asks may not name it; `Busy`, too many wait; `Journal`.
+    /// At once: `UnknownBudget`, no template matches, or who asks may not name it; `Busy`, too many wait, or [`Till::is_starting`];
+    /// `Journal`.
     pub fn open(
         &mut self,
         principal: Option<&Arc<Principal>>,
         handle: &str,
         reply: Reply,
     ) -> Result<(), Verdict> {
+        // Which handles there are is not known yet, nor which of them a scope allows by their ids.
+        if self.is_starting() {
+            return Err(Verdict::Busy);
+        }
         // A budget that is not made yet has no id that a scope could name.
         if principal.is_some_and(|principal| !principal.scopes().allows_handle(handle)) {
             return Err(Verdict::UnknownBudget);

@@ -422,12 +422,13 @@ fn errors(moment: &Moment, outcomes: &[Sent]) -> Vec<String> {
     nothing_known(moment).into_iter().chain(faults).take(20).collect()
 }
 
-/// What is wrong where every ask met an unknown budget: such a run has tried nothing, and its audit proves nothing.
+/// What is wrong where every ask met an unknown budget, or a node without a budget in force: such a run has tried nothing, and its audit proves nothing.
 fn nothing_known(moment: &Moment) -> Option<String> {
-    let unknown = moment.refused.get(wire::Verdict::UnknownBudget.name()).copied().unwrap_or(0);
+    let of = |verdict: wire::Verdict| moment.refused.get(verdict.name()).copied().unwrap_or(0);
+    let unknown = of(wire::Verdict::UnknownBudget) + of(wire::Verdict::Busy);
     (unknown > 0 && unknown == moment.decisions).then(|| {
         format!(
-            "ALL {} asks were answered unknown_budget: no budget that was asked is in force, so nothing was tried; look into the node's log \
+            "ALL {} asks were answered unknown_budget or busy: no budget that was asked is in force, so nothing was tried; look into the node's log \
              and /readyz, whether it refused its budgets file, or was started in the data folder of other budgets (--data)",
             grouped(unknown)
         )
@@ -547,9 +548,12 @@ mod tests {
 
     #[test]
     fn a_run_in_which_no_budget_was_known_is_a_fault() {
-        let moment = |unknown, decisions| Moment {
+        let moment = |unknown: u64, decisions| Moment {
             decisions,
-            refused: BTreeMap::from([("unknown_budget", unknown)]),
+            refused: BTreeMap::from([
+                ("unknown_budget", unknown / 2),
+                ("busy", unknown.div_ceil(2)),
+            ]),
             ..Moment::default()
         };
         let told = nothing_known(&moment(21_600_000, 21_600_000)).unwrap();

@@ -12,8 +12,8 @@ export function fileTrouble({ in_force, refused_ms }: BudgetsFile): string | nul
   if (in_force)
     return refused_ms === null ? null : "The budgets file was refused; the budgets before it stay.";
   return refused_ms === null
-    ? "No budget is in force: there is no budgets file. Every ask is answered with unknown_budget."
-    : "No budget is in force: the budgets file was refused. Every ask is answered with unknown_budget.";
+    ? "No budget is in force: there is no budgets file. Every ask is answered with busy."
+    : "No budget is in force: the budgets file was refused. Every ask is answered with busy.";
 }
 
 export function FileBar() {

@@ -111,6 +111,48 @@ fn owner(budget: u64, reply: u64) -> Down {
     Down::Ledger(ToWorker::Owner { reply, of: Some(of) })
 }
 
+/// Before the first configuration nobody knows which budgets there are; between it and its templates, which handles are theirs. A
+/// configuration without budgets is one.
+#[test]
+fn before_a_configuration_is_in_force_no_budget_is_said_to_be_unknown() {
+    let mut slow = Slow::new();
+    slow.bench.worker.empty();
+    let by_id = r#"{"budget":1,"amount":"1"}"#;
+    let by_handle = r#"{"budget":"llm/ann","amount":"1"}"#;
+    let look = "GET /v1/budgets/1 HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let health = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let is_early = |answer: String| {
+        assert!(
+            answer.starts_with("HTTP/1.1 503 ") && answer.contains("Retry-After: 1"),
+            "{answer}"
+        );
+        assert!(answer.contains("not in force yet"), "{answer}");
+    };
+    let is_unknown = |answer: String| {
+        let told = answer.starts_with("HTTP/1.1 404 ") && answer.contains("unknown_budget");
+        assert!(told, "{answer}");
+    };
+    for body in [by_id, by_handle] {
+        is_early(slow.post("/v1/reserve", body));
+    }
+    is_early(slow.send(look));
+    is_early(slow.send(health));
+    let batch = slow.post("/v1/batch", r#"[{"call":"spend","budget":1,"amount":"1"}]"#);
+    assert!(batch.contains(r#""status":503,"body""#) && batch.contains(r#""busy""#), "{batch}");
+    assert!(slow.turn().1, "nothing waits, and the bank is asked nothing");
+
+    let none = snapshot(&slow.config, &[]).unwrap();
+    slow.say(Down::Snapshot(Arc::new(none), Box::default()));
+    slow.turn();
+    is_unknown(slow.post("/v1/reserve", by_id));
+    is_early(slow.post("/v1/reserve", by_handle));
+    is_early(slow.send(health));
+    slow.say(Down::Templates(Arc::default()));
+    slow.turn();
+    is_unknown(slow.post("/v1/reserve", by_handle));
+    assert!(slow.send(health).starts_with("HTTP/1.1 200 "));
+}
+
 /// An ask behind a release, in one batch, of whichever budget, waits for its turn for longer than for its money, and the bank says no before.
 #[test]
 fn an_entry_asks_anew_at_its_turn_for_what_came_back_before_it() {

@@ -32,7 +32,7 @@ pub(super) struct Facts<'a> {
 /// What of the node itself keeps its budgets from spending.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Amiss {
-    /// No set of budgets was taken in this run: every ask is answered with `unknown_budget`.
+    /// No set of budgets was taken in this run: every ask is answered with `busy`.
     pub(super) none_in_force: bool,
     /// The journal cannot seal.
     pub(super) journal: bool,

@@ -52,6 +52,7 @@ mod spend;
 mod spend_access;
 mod spend_keys;
 mod start_pages;
+mod starting;
 mod support;
 mod templates;
 mod tls_doors;

@@ -2,8 +2,10 @@
 
 use std::time::Instant;
 
+use serde_json::json;
 use wire::Verdict;
 
+use crate::spend::Caller;
 use crate::support::{Setup, line, output, over_transports, stderr, wait_for};
 
 #[test]
@@ -141,14 +143,19 @@ fn a_file_that_is_refused_at_the_start_leaves_no_budget_in_force_and_says_so() {
 
     let node = node.restart();
     let sentence = format!(
-        "{} was refused at this start, so no budget is in force: every ask is answered with unknown_budget until the file is right",
+        "{} was refused at this start, so no budget is in force: every ask is answered with busy until the file is right",
         node.budgets_file().display()
     );
     wait_for("the log", || node.log().contains(&sentence));
     let is_told = || {
         let (status, why) = node.get("/readyz");
         assert!(status == 503 && why.contains(&sentence), "{status} {why}");
-        assert_eq!(node.client().verdict(1, 1), Verdict::UnknownBudget);
+        assert_eq!(node.client().verdict(1, 1), Verdict::Busy);
+        let mut caller = Caller::to(&node);
+        assert_eq!(caller.get("/healthz").status, 503, "also for balancers");
+        assert_eq!(caller.get("/v1/budgets/1").status, 503);
+        let (status, answer) = caller.call("spend", &json!({"budget": 1, "amount": "1"}));
+        assert_eq!((status, &answer["verdict"]), (503, &json!("busy")), "{answer}");
     };
     is_told();
     // Another bad one changes nothing about it; nor does one that is gone.

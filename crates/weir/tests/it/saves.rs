@@ -164,7 +164,7 @@ fn a_file_that_is_empty_for_a_moment_ends_nothing() {
     bench.restart(write(""));
     let (_, refused, errors) = bench.told();
     assert!(refused == 1 && errors.contains("5 of 5"), "{errors}");
-    assert_eq!(bench.client().verdict(1, 1), Verdict::UnknownBudget);
+    assert_eq!(bench.client().verdict(1, 1), Verdict::Busy);
     bench.takes(write(&lines(1..=5)));
     bench.check_edits();
 }

@@ -228,7 +228,7 @@ impl Door for BatchDoor {
             Heard::Answer(id, answer) => _ = outbox.with(id, |_, out| write_answer(out, answer)),
             Heard::Budget(reply, opened) => {
                 let Some((conn, frame)) = self.finding.close(reply.index) else { return };
-                let known = |slot| till.opened.by_slot(slot).ok_or(Verdict::UnknownBudget);
+                let known = |slot| till.opened.by_slot(slot).ok_or_else(|| till.unknown());
                 let found = opened.and_then(known).map(budget_of);
                 let id = ConnId::from_bits(conn);
                 outbox.with(id, |_, out| door_batch::write_found(out, frame, found));
@@ -309,9 +309,9 @@ impl BatchGate<'_> {
     #[cold]
     fn made_slot(&self, id: u64) -> Result<u32, Verdict> {
         if !self.till.allows(self.door.frame.limited.as_ref(), id) {
-            return Err(Verdict::UnknownBudget);
+            return Err(self.till.unknown());
         }
-        self.till.opened.by_id(id).map(|made| made.slot).ok_or(Verdict::UnknownBudget)
+        self.till.opened.by_id(id).map(|made| made.slot).ok_or_else(|| self.till.unknown())
     }
 
     /// Judges one ask. With `PARTS` it is noted how long each part of that takes; the answer is the same.
@@ -428,6 +428,11 @@ impl BatchGate<'_> {
         batch: &Decide<'_>,
         answers: &mut [decided::Answer],
     ) {
+        // Such an answer is none to remember: the request is judged when it comes again.
+        if !self.till.snapshot.is_in_force() {
+            (0..answers.len()).for_each(|i| self.answer(i, Err(self.till.unknown()), answers));
+            return;
+        }
         let (secret, max, lifetime) =
             (self.till.facts.secret, self.door.terms.remember_max, self.till.facts.hold_ms);
         let mut table = self
@@ -439,7 +444,7 @@ impl BatchGate<'_> {
         for (i, ask) in batch.asks().iter().enumerate() {
             // Before the table, which may have the answer to somebody else.
             if !self.till.allows(client.principal.as_ref(), ask.budget_id()) {
-                self.answer(i, Err(Verdict::UnknownBudget), answers);
+                self.answer(i, Err(self.till.unknown()), answers);
                 continue;
             }
             let request = request_of(client.id, ask);
@@ -663,7 +668,7 @@ impl Gate for BatchGate<'_> {
         // Who may not name a budget does not learn whether it is there, and has none made.
         if let Some(found) = self.till.find(BudgetName::Handle(handle)) {
             let allowed = self.till.allows(client.principal.as_ref(), found.id);
-            return Some(if allowed { Ok(budget_of(found)) } else { Err(Verdict::UnknownBudget) });
+            return Some(if allowed { Ok(budget_of(found)) } else { Err(self.till.unknown()) });
         }
         let Some(index) = self.door.finding.open((conn.to_bits(), frame)) else {
             return Some(Err(Verdict::Busy));

@@ -394,6 +394,28 @@ fn a_frame_does_not_wait_for_what_no_bank_can_give() {
     assert!(!postpone(&mut worker, 5 * FILLED), "switched off");
 }
 
+/// Asks of all forms: alone, in a pod, to be remembered, which are judged anew once a configuration came.
+#[test]
+fn before_a_configuration_is_in_force_no_budget_is_said_to_be_unknown() {
+    let mut worker = worker(probes(0, 1));
+    let snapshot = std::mem::replace(&mut worker.till.snapshot, Snapshot::empty(Secret::new(5)));
+    let ask = |pod| decide::Ask::new(1, 2, 10, 7, [0; 4], pod, 0);
+    let remember = DecideFlags::REMEMBER;
+    let forms = [
+        (DecideFlags::default(), vec![ask(0)]),
+        (DecideFlags::default(), vec![ask(5), ask(5)]),
+        (remember, vec![ask(0)]),
+    ];
+    let count =
+        |worker: &Bench, verdict: Verdict| worker.door.verdicts[usize::from(verdict.as_raw())];
+    answers(&mut worker, &forms);
+    assert_eq!((count(&worker, Verdict::Busy), count(&worker, Verdict::PodRefused)), (3, 1));
+    worker.till.snapshot = snapshot;
+    answers(&mut worker, &forms);
+    assert_eq!(count(&worker, Verdict::Granted), 4);
+    assert_eq!(count(&worker, Verdict::UnknownBudget), 0);
+}
+
 #[test]
 fn all_verdicts_of_an_ask_come_up() {
     let mut worker = worker(probes(0, 1));

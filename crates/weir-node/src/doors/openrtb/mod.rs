@@ -388,6 +388,10 @@ impl Gate for BidGate<'_> {
         noticed
     }
 
+    fn is_starting(&self) -> bool {
+        self.till.is_starting()
+    }
+
     fn refused(&mut self, why: door_http::Refusal) {
         self.openrtb.counts.refusal(why);
     }

@@ -74,6 +74,14 @@ pub(crate) fn find(till: &Till, name: BudgetName<'_>) -> Option<Owner> {
     Some(Owner { slot: found.slot, id: found.id, unit, billing_ms })
 }
 
+/// What is answered of a budget that is not known here: there is none, or nobody knows yet.
+fn unknown(till: &Till) -> Outcome {
+    match till.unknown() {
+        Verdict::Busy => Outcome::Starting,
+        verdict => Outcome::refused(verdict),
+    }
+}
+
 /// What an ask's amount comes to in the budget's unit, if that can be asked of the budget at all.
 fn asked(till: &Till, call: &Call, owner: Owner) -> OrOutcome<Amount> {
     let parsed = amount_of(call, owner.unit);
@@ -191,7 +199,7 @@ impl Desk {
         };
         let Some(owner) = find(till, name) else {
             let may_be_made = matches!(name, BudgetName::Handle(_));
-            return (!may_be_made).then(|| Outcome::refused(Verdict::UnknownBudget));
+            return (!may_be_made).then(|| unknown(till));
         };
         match self.check(till, principal, call, (owner, None)) {
             Err(outcome) => Some(outcome),
@@ -226,7 +234,7 @@ impl Desk {
         };
         if (hold.is_none() || amount.is_err()) && !till.allows(principal, owner.id) {
             self.counts.add(Happening::OutOfScope);
-            return refused(Verdict::UnknownBudget);
+            return Err(unknown(till));
         }
         let amount = amount?;
         till.sealing().map_or_else(refused, |()| Ok(amount))
@@ -343,7 +351,7 @@ impl Desk {
         }
         // Also where its turn has come: it may wait for money once more.
         job.next = Next::Judge;
-        let Some(owner) = job.owner else { return refused(Verdict::UnknownBudget) };
+        let Some(owner) = job.owner else { return Err(unknown(till)) };
         let amount = self.check(till, principal, &job.call, (owner, job.hold.as_ref()))?;
         let is_ask = job.call.kind.asks();
         if is_ask && self.waits_for_money(till, reply, job, owner, amount) {
@@ -443,9 +451,10 @@ impl Desk {
                     return Ok(Some(owner));
                 }
                 let BudgetName::Handle(handle) = budget.name() else {
-                    return refused(Verdict::UnknownBudget);
+                    return Err(unknown(till));
                 };
                 till.open(principal, handle, reply).map_err(|verdict| match verdict {
+                    Verdict::Busy if till.is_starting() => Outcome::Starting,
                     Verdict::Busy => full(&self.terms.full.openings),
                     verdict => Outcome::refused(verdict),
                 })?;

@@ -550,6 +550,10 @@ impl Gate for SpendGate<'_> {
 
     fn standing(&mut self, conn: ConnId, name: BudgetName<'_>) -> Option<Outcome> {
         self.desk.counts.add(Happening::Looks);
+        // The bank's books may be those of an earlier run, which knew other budgets.
+        if !self.till.snapshot.is_in_force() {
+            return Some(Outcome::Starting);
+        }
         let question = match name {
             BudgetName::Id(id) => Question::Budget(id),
             BudgetName::Handle(handle) => Question::Handle(handle.into()),
@@ -560,6 +564,10 @@ impl Gate for SpendGate<'_> {
         asked
             .err()
             .map(|_| desk::full("too many looks of this worker wait for the bank; ask again"))
+    }
+
+    fn is_starting(&self) -> bool {
+        self.till.is_starting()
     }
 
     fn refused(&mut self, why: door_http::Refusal) {
