@@ -210,10 +210,7 @@ impl Book {
     /// An id is forgotten: from now on nobody can say whose one is that is not known.
     pub(crate) fn forget_before(&mut self, store: &mut dyn MessageStore) -> Result<(), StoreError> {
         match self.ids.find(BEFORE) {
-            Some(slot) => {
-                self.remove_known(slot);
-                store.put(&[FORGET])
-            }
+            Some(_) => self.doubt(store),
             None => Ok(()),
         }
     }
