@@ -34,7 +34,7 @@ pub use refusal::Refusal;
 pub use reply::{Next, PieceReply, Reply, Response, Then};
 pub use request::{Method, Methods, RefusedRequest, Request};
 pub use room::{ROOM_BYTES_KEPT, Room};
-pub use session::{After, PIECE_BYTES_MAX, Piece, Session};
+pub use session::{After, Begun, PIECE_BYTES_MAX, Piece, Session};
 
 use door_transport::ConnId;
 
@@ -59,7 +59,7 @@ pub trait App {
         false
     }
 
-    /// The next piece of a body whose request was answered with [`Reply::pieces`]; there is always a last one, perhaps without bytes, unless
+    /// The next piece of a body whose request was answered with [`Reply::pieces`] or [`Reply::gather`]; there is always a last one, perhaps without bytes, unless
     /// the connection ends before. The value that it returns is what the reply gave.
     fn piece(&mut self, _conn: ConnId, _piece: Piece<'_>, reply: PieceReply<'_, '_>) -> Next {
         reply.fail(&Response::empty(404))

@@ -28,6 +28,11 @@ impl<'a> Response<'a> {
     pub const fn json(body: &'a [u8]) -> Self {
         Self { status: 200, content_type: Some("application/json"), headers: b"", body }
     }
+
+    /// Neither has a body, and 204 no length either (RFC 9110, section 8.6).
+    fn never_has_body(&self) -> bool {
+        matches!(self.status, 204 | 304)
+    }
 }
 
 /// What became of a request; only a [`Reply`] gives one.
@@ -41,6 +46,8 @@ pub(crate) enum Answered {
     Later,
     /// The body is taken in pieces, and the answer begins so.
     Pieces(Response<'static>),
+    /// The body is taken in pieces, and answered once it is whole.
+    Gathered,
 }
 
 /// What became of a piece of a body; only a [`PieceReply`] gives one.
@@ -62,6 +69,13 @@ pub(crate) struct Form {
     pub(crate) persistence: Persistence,
     /// The request was a `HEAD`.
     pub(crate) bodiless: bool,
+}
+
+impl Form {
+    /// Whether the body of an answer follows its head.
+    pub(crate) fn has_body(self, response: &Response<'_>) -> bool {
+        !self.bodiless && !response.never_has_body()
+    }
 }
 
 /// Whether the connection lives on, and what of it the answer must say.
@@ -114,6 +128,16 @@ impl Reply<'_, '_> {
         assert!(self.in_pieces, "the body of this request is whole");
         Then(Answered::Pieces(opening))
     }
+
+    /// Takes the body in pieces, each of which [`App::piece`](crate::App::piece) gets, and answers once it is whole, as a whole request is
+    /// answered: so that a large body is put together where it stays, and moved at no time in one go. What is sent of its pieces is left out.
+    ///
+    /// # Panics
+    /// If the request is not [`Request::in_pieces`](crate::Request::in_pieces).
+    pub fn gather(self) -> Then {
+        assert!(self.in_pieces, "the body of this request is whole");
+        Then(Answered::Gathered)
+    }
 }
 
 /// The way back to the client of one piece of a body.
@@ -131,7 +155,8 @@ impl PieceReply<'_, '_> {
     }
 
     /// Leaves it to [`Session::send_piece`](crate::Session::send_piece) or [`Session::fail_piece`](crate::Session::fail_piece). Nothing more of
-    /// this connection is read until then.
+    /// this connection is read until then. With the last piece of a body that is [gathered](Reply::gather) it leaves the answer, to
+    /// [`Session::answer`](crate::Session::answer).
     pub fn later(self) -> Next {
         Next(Going::Later)
     }
@@ -147,6 +172,8 @@ impl PieceReply<'_, '_> {
 #[derive(Debug)]
 pub(crate) struct ChunkedAnswer {
     pub(crate) form: Form,
+    /// The body is gathered: nothing leaves before it is whole.
+    pub(crate) gathers: bool,
     pub(crate) opening: Response<'static>,
     /// Its head has gone out.
     pub(crate) has_begun: bool,
@@ -155,6 +182,9 @@ pub(crate) struct ChunkedAnswer {
 impl ChunkedAnswer {
     /// Appends a chunk, after the head where that is missing, and the end where it is the last.
     pub(crate) fn write(&mut self, out: &mut Out<'_>, bytes: &[u8], is_last: bool) {
+        if self.gathers {
+            return;
+        }
         if !self.has_begun && (is_last || !bytes.is_empty()) {
             self.has_begun = true;
             write_opening(out, self.form, &self.opening);
@@ -207,8 +237,34 @@ pub(crate) fn write(out: &mut Out<'_>, form: Form, response: &Response<'_>, pack
         return out.write(whole);
     }
     let body = packed.unwrap_or(response.body);
+    let length = Length { bytes: body.len(), is_packed: packed.is_some(), follow: body.len() };
+    let mut pen = head(out, form, response, length);
+    if form.has_body(response) {
+        pen.put(body);
+    }
+    let written = pen.at;
+    out.commit(written);
+}
+
+/// Writes the head of an answer whose body follows later, `bytes` of it.
+pub(crate) fn write_head(out: &mut Out<'_>, form: Form, response: &Response<'_>, bytes: usize) {
+    let length = Length { bytes, is_packed: false, follow: 0 };
+    let written = head(out, form, response, length).at;
+    out.commit(written);
+}
+
+/// Of a body.
+struct Length {
+    bytes: usize,
+    is_packed: bool,
+    /// Bytes that there is to be room for behind the head.
+    follow: usize,
+}
+
+/// Writes a head, which is still to be committed.
+fn head<'o>(out: &'o mut Out<'_>, form: Form, response: &Response<'_>, length: Length) -> Pen<'o> {
     let kind = response.content_type.unwrap_or_default();
-    let size = HEAD_BYTES_MAX + kind.len() + response.headers.len() + body.len();
+    let size = HEAD_BYTES_MAX + kind.len() + response.headers.len() + length.follow;
     let mut pen = Pen { bytes: out.reserve(size), at: 0 };
     pen.status(response.status);
     if response.content_type.is_some() {
@@ -216,14 +272,12 @@ pub(crate) fn write(out: &mut Out<'_>, form: Form, response: &Response<'_>, pack
         pen.put(kind.as_bytes());
         pen.put(b"\r\n");
     }
-    if packed.is_some() {
+    if length.is_packed {
         pen.put(b"Content-Encoding: gzip\r\n");
     }
-    // Neither has a body, and 204 no length either (RFC 9110, section 8.6).
-    let never = matches!(response.status, 204 | 304);
-    if !never {
+    if !response.never_has_body() {
         pen.put(b"Content-Length: ");
-        pen.number(body.len());
+        pen.number(length.bytes);
         pen.put(b"\r\n");
     }
     pen.put(match form.persistence {
@@ -233,11 +287,7 @@ pub(crate) fn write(out: &mut Out<'_>, form: Form, response: &Response<'_>, pack
     });
     pen.put(response.headers);
     pen.put(b"\r\n");
-    if !never && !form.bodiless {
-        pen.put(body);
-    }
-    let written = pen.at;
-    out.commit(written);
+    pen
 }
 
 /// The whole answer, when it is one of the common empty ones.

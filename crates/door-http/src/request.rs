@@ -72,6 +72,8 @@ pub struct Request<'a> {
     pub body: &'a mut [u8],
     /// The body is not here: it comes in pieces ([`App::piece`](crate::App::piece)), if the reply says that it is taken so.
     pub in_pieces: bool,
+    /// Bytes of the body as it is sent; `None` of one in chunks.
+    pub size: Option<usize>,
     /// The body is JSON by its `Content-Type`, or has none.
     pub json: bool,
     /// Whom the client means: the authority of an absolute target, else the value of `Host`, as sent. `None`: HTTP/1.0 that

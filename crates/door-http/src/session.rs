@@ -51,6 +51,26 @@ impl After {
     }
 }
 
+/// An answer whose head was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "the connection is paused until it is settled"]
+pub struct Begun {
+    /// How the connection goes on behind the body.
+    pub after: After,
+    /// Whether the body is to follow: none follows the answer to a `HEAD`.
+    pub has_body: bool,
+}
+
+impl Form {
+    /// How a connection goes on behind such an answer.
+    fn after(self) -> After {
+        match self.persistence {
+            Persistence::Open | Persistence::KeepAlive => After::Resume,
+            Persistence::Close => After::Close,
+        }
+    }
+}
+
 /// The state that the door keeps per connection.
 #[derive(Debug, Default)]
 pub struct Session {
@@ -159,10 +179,22 @@ impl Session {
     pub fn answer(&mut self, out: &mut Out<'_>, response: &Response<'_>) -> Option<After> {
         let form = self.late.take()?;
         reply::write(out, form, response, None);
-        Some(match form.persistence {
-            Persistence::Open | Persistence::KeepAlive => After::Resume,
-            Persistence::Close => After::Close,
-        })
+        Some(form.after())
+    }
+
+    /// Writes the head of the late answer of a request, whose body of `bytes` bytes is written piece by piece where there is room for it; that
+    /// of `response` is left out. Then the connection goes on as the result says, once all of the body is written.
+    ///
+    /// `None`, and nothing is written, when no answer is owed.
+    pub fn begin_answer(
+        &mut self,
+        out: &mut Out<'_>,
+        response: &Response<'_>,
+        bytes: usize,
+    ) -> Option<Begun> {
+        let form = self.late.take()?;
+        reply::write_head(out, form, response, bytes);
+        Some(Begun { after: form.after(), has_body: form.has_body(response) })
     }
 
     /// Sends what the piece came to that was left with [`PieceReply::later`]; `None`, and nothing is written, when none was. Then the
@@ -174,9 +206,9 @@ impl Session {
         if !pieces.is_last {
             return Some(After::Resume);
         }
-        let form = pieces.answer.form;
+        let after = pieces.answer.form.after();
         self.pieces = None;
-        Some(if form.persistence == Persistence::Close { After::Close } else { After::Resume })
+        Some(after)
     }
 
     /// Ends the answer of the piece that was left with [`PieceReply::later`], as [`PieceReply::fail`] does.
@@ -214,14 +246,22 @@ impl Session {
         let Next(going) = app.piece(*id, Piece { bytes, is_last: is_whole }, reply);
         let closes = pieces.answer.form.persistence == Persistence::Close;
         match going {
+            Going::Later if pieces.answer.gathers && is_whole => {
+                self.late = Some(pieces.answer.form);
+                self.pieces = None;
+                return Look::Later(consumed);
+            }
             Going::Later => {
                 pieces.waits = true;
                 return Look::Later(consumed);
             }
             Going::On if !is_whole => return Look::Done(consumed),
-            Going::On | Going::End => self.pieces = None,
+            Going::On | Going::End => {}
         }
-        if going == Going::End || closes { Look::Last(consumed) } else { Look::Done(consumed) }
+        // What was gathered and has no answer has none to wait for.
+        let is_over = going == Going::End || pieces.answer.gathers;
+        self.pieces = None;
+        if is_over || closes { Look::Last(consumed) } else { Look::Done(consumed) }
     }
 
     /// Asks the application whose body is to come in pieces, of which none is read yet.
@@ -235,7 +275,7 @@ impl Session {
         // What refuses the body leaves it unread, so that nothing can follow.
         let last = Form { persistence: Persistence::Close, ..form };
         match context.request(head, None, last) {
-            Ok(Then(Answered::Pieces(opening))) => {
+            Ok(Then(answered @ (Answered::Pieces(_) | Answered::Gathered))) => {
                 if head.expects && is_all {
                     context.out.write(CONTINUE);
                 }
@@ -243,7 +283,11 @@ impl Session {
                     Framing::Sized(size) => Rest::Sized(size),
                     Framing::Chunked => Rest::Chunked(Chunks::Size),
                 };
-                let answer = ChunkedAnswer { form, opening, has_begun: false };
+                let (opening, gathers) = match answered {
+                    Answered::Pieces(opening) => (opening, false),
+                    _ => (Response::empty(200), true),
+                };
+                let answer = ChunkedAnswer { form, gathers, opening, has_begun: false };
                 let pieces = Pieces { rest, answer, waits: false, is_last: false };
                 self.pieces = Some(Box::new(pieces));
                 Look::Done(head.len)
@@ -300,7 +344,7 @@ impl Session {
         let form = Form { persistence: head.persistence, bodiless };
         match context.request(head, Some(&message[head.len..]), form) {
             // A reply refuses to take pieces of a body that is whole.
-            Ok(Then(Answered::Now | Answered::Pieces(_))) => {}
+            Ok(Then(Answered::Now | Answered::Pieces(_) | Answered::Gathered)) => {}
             Ok(Then(Answered::Later)) => {
                 self.late = Some(form);
                 return Look::Later(message.len());
@@ -337,6 +381,10 @@ impl<A: App> Context<'_, '_, A> {
             query: ask.query,
             body,
             in_pieces,
+            size: match head.framing {
+                Framing::Sized(size) => Some(size),
+                Framing::Chunked => None,
+            },
             json: ask.json,
             host: ask.host,
             from_page: ask.from_page,

@@ -142,6 +142,38 @@ fn a_refusal_by_the_head_ends_the_connection_and_leave_to_send_is_given_to_other
     assert_eq!(read(output), (vec![b'X'; 99], true, &b""[..]));
 }
 
+/// A body that is gathered has one answer, as one that came whole, whose own body is written part by part.
+#[test]
+fn a_gathered_body_is_answered_once_it_is_whole_and_the_next_request_follows() {
+    let mut bench = Workbench::start();
+    let body = json(300_000);
+    for close in ["", "Connection: close\r\n"] {
+        for request in [
+            post("/pieces/gathered", close, &body),
+            chunked("/pieces/gathered", close, &body, 9_000),
+        ] {
+            for step in [7_001, 100_000, 1 << 20] {
+                let played = ask(&mut bench, &[&request, NEXT].concat(), step);
+                let length = format!("Content-Length: {}\r\n", body.len());
+                let end = played.output.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
+                let (head, rest) = played.output.split_at(end + 4);
+                let head = str::from_utf8(head).unwrap();
+                assert!(head.contains(&length) && head.contains(close), "{step}: {head}");
+                let (data, rest) = rest.split_at(body.len());
+                assert!(data == body.to_ascii_uppercase(), "{step}");
+                let follows = if close.is_empty() { NO_CONTENT } else { b"" };
+                assert_eq!((rest, played.closed), (follows, !close.is_empty()), "{step}");
+                assert!(played.largest_piece <= PIECE_BYTES_MAX, "{step}");
+            }
+        }
+    }
+    for refused in ["/pieces/gathered", "/pieces"] {
+        let played = ask(&mut bench, &[&post(refused, "", b"aaaaaaaaaa!"), NEXT].concat(), 1 << 20);
+        let text = String::from_utf8(played.output).unwrap();
+        assert!(text.starts_with("HTTP/1.1 400 ") && text.ends_with("no!") && played.closed);
+    }
+}
+
 /// A client that cannot read chunks, a packed body, a small one: as ever, whole.
 #[test]
 fn what_cannot_come_in_pieces_comes_whole_within_its_limits() {

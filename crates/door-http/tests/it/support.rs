@@ -26,6 +26,8 @@ pub struct Site {
     /// What pieces of `/pieces/later` came to, until it is sent.
     pub late_pieces: Vec<(ConnId, Vec<u8>)>,
     is_late: bool,
+    /// What came of a body of `/pieces/gathered`.
+    pub gathered: Option<Vec<u8>>,
     /// Bytes of all pieces, and of the largest.
     pub piece_bytes: (usize, usize),
     pub refused: Vec<Refusal>,
@@ -54,6 +56,7 @@ impl Site {
             late: Vec::new(),
             late_pieces: Vec::new(),
             is_late: false,
+            gathered: None,
             piece_bytes: (0, 0),
             refused: Vec::new(),
             requests: 0,
@@ -97,6 +100,10 @@ impl App for Site {
                 self.is_late = request.path.ends_with("later");
                 reply.pieces(PIECES)
             }
+            "/pieces/gathered" if request.in_pieces => {
+                self.gathered = Some(Vec::new());
+                reply.gather()
+            }
             "/pieces/refused" => reply.send(&REFUSED),
             "/later" | "/pieces/refused-later" => {
                 self.late.push(conn);
@@ -115,6 +122,14 @@ impl App for Site {
         let (all, largest) = self.piece_bytes;
         self.piece_bytes = (all + piece.bytes.len(), largest.max(piece.bytes.len()));
         let answer = piece.bytes.to_ascii_uppercase();
+        if let Some(gathered) = &mut self.gathered {
+            gathered.extend_from_slice(&answer);
+            return match (answer.contains(&b'!'), piece.is_last) {
+                (true, _) => reply.fail(&REFUSED),
+                (false, true) => reply.later(),
+                (false, false) => reply.send(b"this does not leave"),
+            };
+        }
         if self.is_late {
             self.late_pieces.push((conn, answer));
             return reply.later();

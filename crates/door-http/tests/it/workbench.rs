@@ -176,6 +176,14 @@ fn play(
                         assert!(session.fail_piece(out, &REFUSED).is_none());
                         continue;
                     }
+                    if let Some(bytes) = site.gathered.take() {
+                        let begun = session.begin_answer(out, &LATE, bytes.len()).unwrap();
+                        assert!(begun.has_body);
+                        bytes.chunks(1_000).for_each(|part| out.write(part));
+                        closed = begun.after == After::Close;
+                        assert!(session.begin_answer(out, &LATE, 1).is_none(), "one is owed");
+                        continue;
+                    }
                     closed = session.answer(out, &LATE).unwrap() == After::Close;
                     assert_eq!(session.answer(out, &LATE), None, "one answer is owed");
                 }

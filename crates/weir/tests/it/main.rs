@@ -25,6 +25,7 @@ mod hoarding;
 mod journal_cli;
 mod keys;
 mod keys_attacks;
+mod keys_large;
 mod keys_streams;
 mod keys_transit;
 mod keys_unseal;

@@ -14,6 +14,7 @@ counters! {
         busy: "Requests answered 503 because too many waited (`keys.calls_waiting_max`).";
         by_keeper: "Calls that the keeper did: changes of keys, and calls that began a block of messages.";
         by_pool: "Calls that were too large for a worker to do by itself: the pool's.";
+        gathered: "Of the calls that were too large, those whose bodies of more than 256 KiB were put together as they arrived.";
         streams: "Bulk streams that came in pieces.";
         streams_cut: "Of these, those that ended early: a fault, or a client that was gone.";
         clients_gone: "Calls whose client was gone when the answer was there.";

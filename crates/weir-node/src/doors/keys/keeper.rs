@@ -69,6 +69,33 @@ impl OwnedRequest {
         }
     }
 
+    /// The same of a request whose body of `bytes` bytes is still to come, piece by piece.
+    pub(super) fn begun(request: &Request<'_>, bytes: usize) -> OwnedRequest {
+        let mut begun = OwnedRequest::of(request);
+        begun.body.reserve(bytes);
+        begun
+    }
+
+    /// Takes the next piece of its body.
+    pub(super) fn take(&mut self, bytes: &[u8]) {
+        self.body.reserve(bytes.len());
+        self.body.extend_from_slice(bytes);
+    }
+
+    /// Its body is whole now.
+    pub(super) fn is_whole(&mut self, now_s: u64) {
+        self.now_s = now_s;
+    }
+
+    /// The token that it came with.
+    pub(super) fn token(&self) -> Option<&[u8]> {
+        self.token.as_deref().map(Vec::as_slice)
+    }
+
+    pub(super) fn into_body(self) -> WipedBytes {
+        self.body
+    }
+
     /// Bytes of its body.
     pub(super) fn body_len(&self) -> usize {
         self.body.len()
@@ -81,7 +108,7 @@ impl OwnedRequest {
             query: &self.query,
             namespace: self.namespace.as_deref(),
             wrap_ttl: self.wrap_ttl.as_deref(),
-            token: self.token.as_deref().map(Vec::as_slice),
+            token: self.token(),
             body: &self.body,
             now_s: self.now_s,
         }

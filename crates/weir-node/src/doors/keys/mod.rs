@@ -16,6 +16,7 @@ pub mod counts;
 pub mod desk;
 mod inline;
 mod keeper;
+mod large;
 mod late;
 mod live;
 mod open;
@@ -32,10 +33,10 @@ use std::thread::JoinHandle;
 use access::{HostGuard, LiveTokens, Role, TokenView};
 use door_http::{App, Limits, Method, Methods, Next, Piece, PieceReply, Refusal, RefusedRequest};
 use door_http::{Reply as HttpReply, Request, Response, Session, Then};
-use door_keys::{BULK_PATH, Gate, KeyScopes, NotChanged, NotUnsealed, Unsealing, token_of};
+use door_keys::{Gate, KeyScopes, NotChanged, NotUnsealed, Unsealing, token_of};
 use door_transport::cores::Placement;
-use door_transport::{CloseReason, ConnId, Out, Peer, Step, Waker};
-use vault::{Change, Keys};
+use door_transport::{CloseReason, ConnId, Out, Peer, Step, Then as After, Waker};
+use vault::{Change, Keys, WipedBytes};
 use weir_config::config::Config;
 use weir_config::doors::{hosts, keys_limits};
 use weir_till::{Pending, Till};
@@ -43,6 +44,7 @@ use weir_till::{Pending, Till};
 use self::audit::{AuditDesk, AuditState, Auditor, Keep, Told};
 use self::desk::KeysDesk;
 use self::keeper::{Asker, Job, Keeper, KeeperDesk, OwnedRequest};
+use self::large::{Gathering, Leaving};
 use self::late::{Arrivals, Late, LateAnswer, Owed};
 use self::live::{KeysView, LiveKeys};
 use self::open::{Opened, Place};
@@ -245,6 +247,10 @@ struct Side {
     waiting: Pending<ConnId>,
     /// Each stream holds one, too.
     streams: Arc<()>,
+    /// Bytes of large bodies that are arriving, and of large answers that are leaving.
+    held: usize,
+    /// Answers that are leaving part by part.
+    leaving: usize,
     stopping: bool,
 }
 
@@ -256,6 +262,10 @@ pub(crate) struct KeysConn {
     entered: Option<Box<Entered>>,
     /// A bulk stream whose next piece has not come.
     stream: Option<Box<Stream>>,
+    /// A large body that is not whole yet.
+    gathering: Option<Box<Gathering>>,
+    /// A large answer that has not left as a whole.
+    leaving: Option<Box<Leaving>>,
 }
 
 /// A token that was found good.
@@ -286,6 +296,8 @@ impl KeysDoor {
                 told: Vec::new(),
                 waiting: Pending::new(terms.waiting_max + stream::STREAMS_MAX),
                 streams: Arc::default(),
+                held: 0,
+                leaving: 0,
                 stopping: false,
                 terms: Arc::clone(terms),
             })
@@ -315,18 +327,44 @@ impl Door for KeysDoor {
         let (Some(side), Some(room)) = (&mut self.side, &mut self.room) else {
             return Step::Close { consumed: input.len(), after_output: true };
         };
-        let KeysConn { http, entered, stream } = conn;
-        http.received(id, input, out, room, &mut Front { side, entered, stream, till })
+        // Behind the part of an answer that is still to leave.
+        if conn.leaving.is_some() {
+            return Step::Pause { consumed: 0 };
+        }
+        let KeysConn { http, entered, stream, gathering, .. } = conn;
+        let front = &mut Front { side, entered, stream, gathering, till };
+        http.received(id, input, out, room, front)
     }
 
     fn closed(&mut self, _: &mut Till, _: ConnId, conn: KeysConn, _: CloseReason) {
-        if let (Some(side), Some(stream)) = (&mut self.side, conn.stream) {
+        let Some(side) = &mut self.side else { return };
+        if let Some(stream) = conn.stream {
             side.cut(&stream, stream::CLIENT_GONE);
+        }
+        if let Some(gathering) = conn.gathering {
+            side.forget(*gathering);
+        }
+        if let Some(leaving) = conn.leaving {
+            side.has_left(*leaving);
         }
     }
 
     fn owes(&self, _: &Till, _: ConnId, conn: &KeysConn) -> bool {
-        conn.http.owes()
+        conn.http.owes() || conn.leaving.is_some()
+    }
+
+    /// Writes the next part of a large answer.
+    fn drained(
+        &mut self,
+        _: &mut Till,
+        _: ConnId,
+        conn: &mut KeysConn,
+        out: &mut Out<'_>,
+    ) -> After {
+        match &mut self.side {
+            Some(side) => side.go_on(conn, out),
+            None => After::Stay,
+        }
     }
 
     fn heard<S>(
@@ -357,6 +395,10 @@ impl Door for KeysDoor {
                 None => LateAnswer::unavailable(NOT_DONE),
             };
             side.counters.keys.tell(answer.status, answer.items);
+            if large::is_large(answer.body.len()) {
+                side.begin_answer(id, answer, outbox);
+                continue;
+            }
             let response = Response {
                 content_type: Some(answer.content_type),
                 ..response(answer.status, answer.headers, &answer.body)
@@ -388,6 +430,10 @@ impl Door for KeysDoor {
 
     fn waiting(&self) -> usize {
         self.side.as_ref().map_or(0, |side| side.waiting.len())
+    }
+
+    fn is_drained(&self) -> bool {
+        self.waiting() == 0 && self.side.as_ref().is_none_or(|side| side.leaving == 0)
     }
 
     fn publish(&mut self, counters: &WorkerCounters) {
@@ -431,6 +477,7 @@ struct Front<'a> {
     side: &'a mut Side,
     entered: &'a mut Option<Box<Entered>>,
     stream: &'a mut Option<Box<Stream>>,
+    gathering: &'a mut Option<Box<Gathering>>,
     till: &'a mut Till,
 }
 
@@ -516,12 +563,12 @@ impl Front<'_> {
         let path = asked.path.strip_prefix(TRANSIT_PATH).unwrap_or_default();
         let is_large = !inline::is_small(path, asked.body.len(), side.keys.keys());
         if is_large && asker.is_some() {
-            return side.leave(To::Pool, conn, asked, asker, reply);
+            return side.leave_whole(To::Pool, conn, asked, asker, reply);
         }
         let caller = asker.map(Asker::caller);
         let answer = side.door.answer(asked, caller.as_ref(), &mut ReadGate(side.keys.keys()));
         let Some(answer) = answer else {
-            return side.leave(To::Keeper, conn, asked, asker, reply);
+            return side.leave_whole(To::Keeper, conn, asked, asker, reply);
         };
         let line = asker
             .filter(|_| side.terms.audit.is_some())
@@ -552,19 +599,17 @@ enum To {
 }
 
 impl Side {
-    /// Leaves a call to another thread.
+    /// Leaves a call to another thread, whose place for the answer the guard found; gives its body back where that thread has no room.
     fn leave(
         &mut self,
         to: To,
         conn: ConnId,
-        asked: &door_keys::Request<'_>,
+        request: OwnedRequest,
         asker: Option<&Asker>,
-        reply: HttpReply<'_, '_>,
-    ) -> Then {
+    ) -> Result<(), WipedBytes> {
         let counts = &self.counters.keys;
         let place = self.waiting.open(conn).expect("the guard found room");
         let owed = Owed::new(place, &self.arrivals);
-        let request = OwnedRequest::of(asked);
         let job = Box::new(Job { request, asker: asker.cloned(), owed });
         let (left, count) = match to {
             To::Keeper => (self.terms.keeper.ask(job), &counts.by_keeper),
@@ -573,14 +618,30 @@ impl Side {
         match left {
             Ok(()) => {
                 count.add(1);
-                reply.later()
+                Ok(())
             }
             Err(job) => {
                 counts.busy.add(1);
-                job.owed.forget();
+                let Job { request, owed, .. } = *job;
+                owed.forget();
                 self.waiting.close(place);
-                reply.send(&response(503, RETRY, BUSY))
+                Err(request.into_body())
             }
+        }
+    }
+
+    /// The same of a whole request.
+    fn leave_whole(
+        &mut self,
+        to: To,
+        conn: ConnId,
+        asked: &door_keys::Request<'_>,
+        asker: Option<&Asker>,
+        reply: HttpReply<'_, '_>,
+    ) -> Then {
+        match self.leave(to, conn, OwnedRequest::of(asked), asker) {
+            Ok(()) => reply.later(),
+            Err(_) => reply.send(&response(503, RETRY, BUSY)),
         }
     }
 }
@@ -613,20 +674,24 @@ impl App for Front<'_> {
             body: request.body,
             now_s: self.till.clock.last_ms() / 1_000,
         };
-        if request.in_pieces {
-            return self.begin_stream(conn, &asked, reply);
+        match request.size {
+            Some(bytes) if request.in_pieces && !self.is_stream(request.path, Some(bytes)) => {
+                self.begin_gathering(conn, &asked, bytes, reply)
+            }
+            _ if request.in_pieces => self.begin_stream(conn, &asked, reply),
+            _ => self.ask(conn, &asked, reply),
         }
-        self.ask(conn, &asked, reply)
     }
 
-    /// A bulk stream that says no size, or one that is larger than a body may be.
     fn takes_pieces(&self, method: Method, path: &str, size: Option<usize>) -> bool {
-        let body_bytes_max = self.side.terms.http.body_bytes_max;
-        let is_bulk = matches!(method, Method::Post | Method::Put) && path.starts_with(BULK_PATH);
-        is_bulk && size.is_none_or(|size| size > body_bytes_max)
+        let sends = matches!(method, Method::Post | Method::Put);
+        sends && (self.is_stream(path, size) || self.is_gathered(path, size))
     }
 
     fn piece(&mut self, conn: ConnId, piece: Piece<'_>, reply: PieceReply<'_, '_>) -> Next {
+        if self.gathering.is_some() {
+            return self.gather(conn, piece, reply);
+        }
         self.take_piece(conn, piece, reply)
     }
 

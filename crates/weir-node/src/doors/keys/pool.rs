@@ -4,6 +4,7 @@
 //!  worker ──▶ middle lane: up to a MiB ──▶ any thread, before the other lane
 //!         ──▶ streams:     a piece     ──▶ any thread, in turns with
 //!         ──▶ large lane:  all others  ──▶ the threads but the first
+//!         ──▶ spent:       a large body or answer that is done with ──▶ any thread, which wipes it
 //!  a change of keys on the way ──▶ keeper ──▶ back: these threads may wait
 //! ```
 //! The lanes of calls are bounded, together in bytes; that of pieces by the number of streams. What ends the node ends the lanes: the threads do what was left there, and end.
@@ -13,7 +14,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use door_keys::{Gate, NotChanged, NotUnsealed, Unsealing};
-use vault::{Change, Keys};
+use vault::{Change, Keys, WipedBytes};
 
 use super::audit::AuditDesk;
 use super::keeper::{Job, KeeperDesk};
@@ -42,6 +43,8 @@ pub(super) enum PoolJob {
     Call(Box<Job>),
     /// A piece of a stream.
     Piece(Box<PieceJob>),
+    /// Bytes to be wiped, which takes a worker too long.
+    Spent(WipedBytes),
 }
 
 /// What waits, and where.
@@ -57,6 +60,7 @@ struct State {
     middle: VecDeque<PoolJob>,
     streams: VecDeque<PoolJob>,
     large: VecDeque<PoolJob>,
+    spent: Vec<WipedBytes>,
     /// A piece came last, so that a large call comes first.
     is_larges_turn: bool,
     /// Of bodies that wait or are being worked on.
@@ -67,6 +71,10 @@ struct State {
 impl State {
     /// Takes the next one. The first thread takes no large ones.
     fn take(&mut self, takes_large: bool) -> Option<PoolJob> {
+        // It takes a tenth of the time in which it was made, and gives its memory back.
+        if let Some(bytes) = self.spent.pop() {
+            return Some(PoolJob::Spent(bytes));
+        }
         if let Some(job) = self.middle.pop_front() {
             return Some(job);
         }
@@ -145,6 +153,14 @@ impl PoolDesk {
         self.0.news.notify_one();
     }
 
+    /// Leaves bytes that are done with. They are no more than bodies and answers were let in.
+    pub(super) fn put_away(&self, bytes: WipedBytes) {
+        if bytes.capacity() > 0 {
+            self.0.state().spent.push(bytes);
+            self.0.news.notify_one();
+        }
+    }
+
     /// A thread's side; `number` from 0.
     pub(super) fn hand(&self, number: usize, tools: Tools) -> PoolHand {
         PoolHand { lanes: Arc::clone(&self.0), takes_large: number > 0, tools }
@@ -185,6 +201,7 @@ impl PoolHand {
                     self.lanes.state().bytes -= bytes;
                 }
                 PoolJob::Piece(job) => self.tools.work(*job),
+                PoolJob::Spent(bytes) => drop(bytes),
             }
         }
     }

@@ -1,0 +1,175 @@
+//! Bodies and answers of megabytes at the keys door: they arrive and leave in parts, whatever a client does meanwhile.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::keys::{Client, HELLO, audit, door, own_token, unsealed, write_secret};
+use crate::keys_attacks::{TOKENS, of, with_tokens};
+use crate::support::{Node, cores, over_transports, wait_for};
+
+/// More than a worker moves in one go.
+const ITEMS: usize = 30_000;
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn body(items: usize) -> String {
+    let items: Vec<Value> = (0..items).map(|_| json!({"plaintext": HELLO})).collect();
+    json!({"batch_input": items}).to_string()
+}
+
+/// A connection with the head of an encrypt whose body has so many bytes.
+fn begun(node: &Node, bytes: usize, token: &str) -> TcpStream {
+    let mut wire = TcpStream::connect(door(node)).unwrap();
+    wire.set_read_timeout(Some(PATIENCE)).unwrap();
+    let head = format!(
+        "POST /v1/transit/encrypt/a HTTP/1.1\r\nHost: localhost\r\nX-Vault-Token: {token}\r\nContent-Length: {bytes}\r\n\r\n"
+    );
+    wire.write_all(head.as_bytes()).unwrap();
+    wire
+}
+
+/// Reads one answer: its status and its body.
+fn answer(wire: &mut impl Read) -> (u16, Vec<u8>) {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        wire.read_exact(&mut byte).unwrap();
+        head.push(byte[0]);
+    }
+    let head = String::from_utf8(head).unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    let length = head.split("Content-Length: ").nth(1).unwrap().lines().next().unwrap();
+    let mut body = vec![0; length.parse().unwrap()];
+    wire.read_exact(&mut body).unwrap();
+    (status, body)
+}
+
+fn results(body: &[u8]) -> usize {
+    let answer: Value = serde_json::from_slice(body).unwrap();
+    answer["data"]["batch_results"].as_array().unwrap().len()
+}
+
+/// It comes in small parts, its answer is read late and slowly, and what was sent behind it is answered behind it; also where the client has
+/// ended its side.
+#[test]
+fn a_large_call_comes_and_goes_in_parts_and_the_next_follows() {
+    over_transports(unsealed, |node| {
+        Client::to(node).encrypt("a", HELLO);
+        let body = body(ITEMS);
+        for ends in [false, true] {
+            let mut wire = begun(node, body.len(), &own_token(&node.data()));
+            for part in body.as_bytes().chunks(50_001) {
+                wire.write_all(part).unwrap();
+            }
+            let next = "GET /v1/sys/health HTTP/1.1\r\nHost: localhost\r\n\r\n";
+            wire.write_all(next.as_bytes()).unwrap();
+            if ends {
+                wire.shutdown(Shutdown::Write).unwrap();
+            }
+            let done = |line: &Value| line["items"] == ITEMS;
+            let calls = 1 + usize::from(ends);
+            wait_for("the call", || {
+                audit(&node.data()).iter().filter(|l| done(l)).count() == calls
+            });
+            std::thread::sleep(Duration::from_millis(50));
+            let mut lone = Client::to(node);
+            lone.encrypt("a", HELLO);
+            let (status, body) = answer(&mut wire);
+            assert_eq!((status, results(&body)), (200, ITEMS));
+            assert_eq!(answer(&mut wire).0, 200);
+        }
+    });
+}
+
+fn gathered(node: &Node) -> u64 {
+    node.stat()["doors"]["keys"]["gathered"].as_u64().unwrap()
+}
+
+/// Whether a worker has room for a body that arrives in parts: one for which there is none is put together otherwise.
+fn has_room(node: &Node, bytes: usize, token: &str) -> bool {
+    let before = gathered(node);
+    let mut wire = begun(node, bytes, token);
+    wire.write_all(b"x").unwrap();
+    // The door has seen the head before it answers a call that came later.
+    Client::to(node).encrypt("a", HELLO);
+    gathered(node) > before
+}
+
+/// Who goes away with half of a body, or of an answer, leaves nothing behind: neither a line of what was not done, nor what it held. While
+/// they hold all the room others are served as ever.
+#[test]
+fn clients_that_vanish_give_their_room_back() {
+    let node =
+        unsealed().with("keys.body_bytes_max", "4000000").with("workers.cores", &cores(1)).start();
+    let (token, bytes, body) = (own_token(&node.data()), 4_000_000, body(ITEMS));
+    Client::to(&node).encrypt("a", HELLO);
+    for _ in 0..3 {
+        let mut held: Vec<TcpStream> = (0..4).map(|_| begun(&node, bytes, &token)).collect();
+        held.iter_mut().for_each(|wire| wire.write_all(&[b' '; 300_000]).unwrap());
+        wait_for("all room is taken", || !has_room(&node, bytes, &token));
+        let mut other = begun(&node, body.len(), &token);
+        other.write_all(body.as_bytes()).unwrap();
+        let (status, answer) = answer(&mut other);
+        assert_eq!((status, results(&answer)), (200, ITEMS));
+        drop(held);
+        wait_for("room again", || has_room(&node, bytes, &token));
+    }
+    assert_eq!(audit(&node.data()).iter().filter(|line| line["items"] != 1).count(), 3);
+    for _ in 0..20 {
+        let mut wire = begun(&node, body.len(), &token);
+        wire.write_all(body.as_bytes()).unwrap();
+        let mut start = [0; 1_000];
+        wire.read_exact(&mut start).unwrap();
+        assert!(start.starts_with(b"HTTP/1.1 200"), "{}", start.escape_ascii());
+    }
+    let most = || {
+        let all: Vec<TcpStream> = (0..4).map(|_| begun(&node, bytes - 1, &token)).collect();
+        let is_full = !has_room(&node, bytes, &token);
+        drop(all);
+        is_full
+    };
+    wait_for("room for four again", || {
+        let before = gathered(&node);
+        most() && gathered(&node) == before + 4
+    });
+}
+
+/// A token is asked for with the head, and once more when the body is whole.
+#[test]
+fn a_large_body_has_to_be_allowed_from_its_head_to_its_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = with_tokens(folder.path()).start();
+    let mut all = of(&node, "all-0123456789ab");
+    all.data("POST", "transit/keys/a", &json!({}));
+    let mut wire = begun(&node, 1_000_000, "nobody-123456789");
+    assert_eq!(answer(&mut wire).0, 403);
+    assert_eq!(wire.read(&mut [0]).unwrap(), 0, "it is closed");
+    let body = body(ITEMS);
+    let mut wire = begun(&node, body.len(), "all-0123456789ab");
+    let (first, rest) = body.as_bytes().split_at(300_000);
+    wire.write_all(first).unwrap();
+    write_secret(&folder.path().join("tokens"), &TOKENS.replace("all keys all", "all keys new"));
+    node.signal("HUP");
+    wait_for("the new file", || all.ask("GET", "transit/keys/a", "").status == 403);
+    wire.write_all(rest).unwrap();
+    assert_eq!(answer(&mut wire).0, 403);
+}
+
+/// A stop waits until an answer has left.
+#[test]
+fn a_stop_lets_a_large_answer_leave() {
+    let mut node = unsealed().start();
+    Client::to(&node).encrypt("a", HELLO);
+    let body = body(ITEMS);
+    let mut wire = begun(&node, body.len(), &own_token(&node.data()));
+    wire.write_all(body.as_bytes()).unwrap();
+    wait_for("the call", || audit(&node.data()).iter().any(|line| line["items"] == ITEMS));
+    node.interrupt();
+    std::thread::sleep(Duration::from_millis(100));
+    let (status, body) = answer(&mut wire);
+    assert_eq!((status, results(&body)), (200, ITEMS));
+    drop(wire);
+    assert!(node.wait_end().success());
+}
