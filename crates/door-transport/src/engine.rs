@@ -168,6 +168,16 @@ impl<'o, C> Engine<'o, C> {
         self.counters.wakeups.add(1);
     }
 
+    /// Whether the last wake-up began so short a time ago that its clock still holds.
+    pub(crate) fn woke_just_now(&self) -> bool {
+        self.now.elapsed() < Duration::from_millis(1)
+    }
+
+    /// Whether there is nothing to do before something comes: no connection is to be visited, nor read on.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.dirty.is_empty() && self.resumable.is_empty() && !self.totals.choked
+    }
+
     /// Takes in a connection that the listener at this place accepted; `None` (and it is closed) when the worker is full.
     pub(crate) fn admit<S: Service<Conn = C>>(
         &mut self,

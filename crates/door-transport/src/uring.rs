@@ -149,17 +149,20 @@ impl<S: Service> UringLoop<'_, S> {
         let mut sleep_ms = 0;
         loop {
             self.enter(sleep_ms)?;
+            while sleep_ms > 0 && self.has_only_sent() {
+                self.enter(sleep_ms)?;
+            }
             self.service.woke();
             if sleep_ms > 0 {
                 bell.look();
             }
-            self.completions.clear();
             self.completions.extend(self.ring.completion());
             self.engine.woke(self.completions.len());
             for index in 0..self.completions.len() {
                 let entry = self.completions[index].clone();
                 self.complete(&entry);
             }
+            self.completions.clear();
             if std::mem::take(&mut self.exhausted) {
                 self.buffers.grow();
             }
@@ -193,7 +196,7 @@ impl<S: Service> UringLoop<'_, S> {
     /// The one kernel call of a wake-up: hands in, waits, lets completions happen.
     ///
     /// Sends usually complete within the call and end its wait at once, so a worker with little to
-    /// do comes back twice per message. Waiting for more completions than one would be wrong: a
+    /// do comes back twice per message ([`has_only_sent`](Self::has_only_sent)). Waiting for more completions than one would be wrong: a
     /// connection may wait for just that send to be read again, or for the rest of it to be sent.
     fn enter(&mut self, sleep_ms: u64) -> io::Result<()> {
         let result = match sleep_ms {
@@ -209,6 +212,25 @@ impl<S: Service> UringLoop<'_, S> {
             Ok(_) | Err(Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN)) => Ok(()),
             Err(_) => result.map(drop),
         }
+    }
+
+    /// Whether the call came back at once for sends alone, after which nothing is to be done: then it is made again as it was, without a turn
+    /// of the service. What else there is stays for that turn.
+    fn has_only_sent(&mut self) -> bool {
+        self.completions.extend(self.ring.completion());
+        let is_sent = |entry: &cqueue::Entry| {
+            untag(entry.user_data()).0 == Some(Kind::Send) && entry.result() >= 0
+        };
+        let is_quiet = !self.completions.is_empty()
+            && self.completions.iter().all(is_sent)
+            && self.engine.woke_just_now();
+        if !is_quiet {
+            return false;
+        }
+        while let Some(entry) = self.completions.pop() {
+            self.complete(&entry);
+        }
+        self.engine.is_quiet()
     }
 
     /// Hands in and collects without waiting.
