@@ -11,9 +11,12 @@ mod proxy;
 mod venue;
 
 use std::cell::RefCell;
+use std::fs::File;
 use std::io::Write;
 use std::net::SocketAddr;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use probe::compare::median;
@@ -151,16 +154,19 @@ struct Plan {
 
 fn measure(size: Size) -> Result<(), String> {
     let venue = Venue::start()?;
-    let proxy = Proxy::start(venue.address)?;
+    let proxy = Proxy::start(venue.address, None)?;
+    let folder = folder_on_disk()?;
+    let kept = File::create(folder.path().join("passed")).map_err(|e| e.to_string())?;
+    let writing = Proxy::start(venue.address, Some(kept))?;
     let gates = [Gate::start("written", venue.address)?, Gate::start("sealed", venue.address)?];
     let bridges = Bridge::start_all(size, venue.address);
     // They are started before: what a pinned thread starts is pinned like it.
-    threads::client(|| trade(size, &proxy, &gates, &bridges))
+    threads::client(|| trade(size, [&proxy, &writing], &gates, &bridges))
 }
 
 fn trade(
     size: Size,
-    proxy: &Proxy,
+    [proxy, writing]: [&Proxy; 2],
     gates: &[Gate; 2],
     bridges: &[Result<Bridge, String>],
 ) -> Result<(), String> {
@@ -169,6 +175,8 @@ fn trade(
     for (gate, name) in gates.iter().zip(["gate, `written`", "gate, `sealed`"]) {
         ways.push(Way::new(name, gate.daemon.id(), "worker", gate.address)?);
     }
+    let name = "proxy that writes the bytes to a file first";
+    ways.push(Way::new(name, us, proxy::WRITING_THREAD, writing.address)?);
     let mut plans: Vec<Plan> = Vec::new();
     let mut plan = |way, rate: u64, ms: u64| {
         plans.push(Plan { way, rate, orders: size.pick((rate * ms / 1_000).max(1), 20) });
@@ -209,6 +217,15 @@ fn trade(
         }
     }
     print_bars(&rounds, append(size)?);
+    let mut took = [Vec::new(), Vec::new()];
+    for _ in 0..size.pick(ROUNDS, 1) {
+        took[0].push(in_place(size, false)?);
+        took[1].push(in_place(size, true)?);
+    }
+    let [alone, beside] = took.map(median);
+    println!(
+        "\nA write within a file and its flush: {alone:.0} us alone, {beside:.0} us where another thread does the same to that file all the time."
+    );
     Ok(())
 }
 
@@ -238,7 +255,7 @@ fn print_rows(plans: &[Plan], ways: &[Way], rounds: &[Vec<Sample>]) {
     }
 }
 
-/// The proxy and the two gates at the full rate are the first three rows.
+/// The proxy, the two gates and the proxy that writes at the full rate are the first four rows.
 fn print_bars(rounds: &[Vec<Sample>], append_us: f64) {
     // Differences are taken within a round.
     let more = |at: usize, than: usize, of: &dyn Fn(&Sample) -> f64| {
@@ -260,6 +277,11 @@ fn print_bars(rounds: &[Vec<Sample>], append_us: f64) {
         CPU_NS_MAX,
         "ns",
     );
+    for (what, of) in [("p50", &p50 as &dyn Fn(&Sample) -> f64), ("p99", &p99)] {
+        println!("| `written` than the proxy that writes, {what} | {:.0} us | |", more(1, 3, of));
+    }
+    let thread_ns = more(1, 3, &Sample::per_order_ns);
+    println!("| `written` than the proxy that writes, its thread | {thread_ns:.0} ns | |");
     let two = 2.0 * append_us;
     row("`sealed` than `written`, p50; two bare appends", more(2, 1, &p50), two, "us");
 }
@@ -318,5 +340,39 @@ fn append(size: Size) -> Result<f64, String> {
         file.write_all(&[7; GROUP_BYTES]).and_then(|()| file.sync_data()).map_err(failed)?;
         took.push(began.elapsed().as_secs_f64() * 1e6);
     }
+    Ok(median(took))
+}
+
+/// A write of one group within a file, flushed, alone or while another thread flushes its own to the same file: its median, us.
+fn in_place(size: Size, is_beside: bool) -> Result<f64, String> {
+    let folder = folder_on_disk()?;
+    let failed = |e: std::io::Error| e.to_string();
+    let file = File::create(folder.path().join("kept")).map_err(failed)?;
+    let groups = size.pick(100, 4);
+    let place = |group: usize| (group * GROUP_BYTES) as u64;
+    file.write_all_at(&vec![0; 2 * groups * GROUP_BYTES], 0).map_err(failed)?;
+    file.sync_all().map_err(failed)?;
+    let write = |group| {
+        let began = Instant::now();
+        let written = file.write_all_at(&[7; GROUP_BYTES], place(group));
+        written.and_then(|()| file.sync_data()).map(|()| began.elapsed())
+    };
+    let is_over = AtomicBool::new(!is_beside);
+    let mut took = Vec::new();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for group in (groups..2 * groups).cycle() {
+                if is_over.load(Relaxed) || write(group).is_err() {
+                    return;
+                }
+            }
+        });
+        let done = (0..groups).try_for_each(|group| {
+            took.push(write(group)?.as_secs_f64() * 1e6);
+            Ok(())
+        });
+        is_over.store(true, Relaxed);
+        done.map_err(failed)
+    })?;
     Ok(median(took))
 }
