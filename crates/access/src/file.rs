@@ -104,7 +104,8 @@ pub fn read(path: &Path) -> Result<Found, FileError> {
     let system = |source| FileError::System { path: path.to_owned(), source };
     let mut opened = open_regular(path).map_err(system)?;
     let mode = opened.metadata().map_err(system)?.mode();
-    let file = TokenFile::parse(&text(&mut opened, path)?)
+    let text = text(&mut opened, path)?;
+    let file = TokenFile::parse(&text)
         .map_err(|errors| FileError::Lines { path: path.to_owned(), errors })?;
     let mut warnings = Vec::new();
     let shown = path.display();
@@ -120,11 +121,25 @@ pub fn read(path: &Path) -> Result<Found, FileError> {
             mode & 0o7777
         ));
     }
+    if let Some(name) = open_ended(&text) {
+        warnings.push(format!(
+            "{shown}: the file ends within the line of {name}, which has no scopes, so that this token may do everything: end the line, if that is meant"
+        ));
+    }
     let broken = file.broken().map(|name| {
         format!("{shown}: the token of {name} was cut or mistyped: its checksum does not hold")
     });
     warnings.extend(broken);
     Ok(Found { file, warnings })
+}
+
+/// Names the principal of a last line that is not ended and has no scopes: a file that was cut there would say more than it did.
+fn open_ended(text: &str) -> Option<&str> {
+    let last =
+        text.lines().next_back().filter(|line| !text.ends_with('\n') && !line.starts_with('#'))?;
+    let mut words = last.split_whitespace();
+    let name = words.next()?;
+    (words.count() == 2).then_some(name)
 }
 
 fn text(file: &mut File, path: &Path) -> Result<String, FileError> {
@@ -278,6 +293,21 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::FileTooLarge);
     }
 
+    /// Whoever is in the middle of saving a file has perhaps not written the scopes yet.
+    #[test]
+    fn a_file_that_ends_where_scopes_may_have_stood_is_warned_of() {
+        let warnings = |text: &str| read(&written(text.as_bytes(), 0o600).1).unwrap().warnings;
+        let told = warnings(LINE.trim_end());
+        assert!(told.len() == 1 && told[0].contains("within the line of ann"), "{told:?}");
+        for sound in [
+            LINE,
+            "ann keys 0123456789abcdef transit/encrypt/a",
+            "ann read 0123456789abcdef\n# and nobody else",
+        ] {
+            assert!(warnings(sound).is_empty(), "{sound}");
+        }
+    }
+
     #[test]
     fn a_file_that_others_can_read_or_change_is_warned_of() {
         let warnings = |text: &str, mode| {
@@ -293,7 +323,7 @@ mod tests {
         let digest = format!("ann operate {}\n", TokenDigest::of(b"0123456789abcdef"));
         assert!(warnings(&digest, 0o644).is_empty(), "who reads a digest has no token");
         assert!(warnings(&digest, 0o620)[0].contains("add themselves"));
-        assert!(warnings("ann read weir_0123456789abcdef", 0o600)[0].contains("token of ann"));
+        assert!(warnings("ann read weir_0123456789abcdef\n", 0o600)[0].contains("token of ann"));
     }
 
     /// What a start would refuse is not written.

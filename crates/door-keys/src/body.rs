@@ -118,6 +118,8 @@ impl BatchItem {
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     pub(crate) items: Vec<BatchItem>,
+    /// Items that were read; more than there are where one has a fault.
+    seen: usize,
     faults: Vec<String>,
     more_faults: usize,
 }
@@ -225,7 +227,11 @@ impl<'a> Fields<'a> {
         match self.value(member) {
             Value::Null => Ok(None),
             Value::Flag(flag) => Ok(Some(flag)),
-            Value::Number(number) => Ok(Some(number.raw(self.body) != "0")),
+            Value::Number(number) => match number.raw(self.body) {
+                "1" => Ok(Some(true)),
+                "0" => Ok(Some(false)),
+                _ => Err(unfit(member, "true or false", "another number")),
+            },
             Value::Text(span) => match span.raw(self.body) {
                 "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(Some(true)),
                 "" | "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(Some(false)),
@@ -359,6 +365,7 @@ impl Batch {
     fn clear(&mut self) {
         self.items.clear();
         self.items.shrink_to(ITEMS_KEPT);
+        self.seen = 0;
         self.faults.clear();
         self.more_faults = 0;
     }
@@ -380,11 +387,15 @@ impl Batch {
             let item = if cursor.peek() == Some(b'{') {
                 self.item(cursor, text)?
             } else {
-                let (at, found) = (self.items.len(), cursor.value(2)?.go_type());
+                let (at, found) = (self.seen, cursor.value(2)?.go_type());
                 self.fault(|| format!("[{at}] expected a map, got '{found}'"));
                 BatchItem::EMPTY
             };
-            self.items.push(item);
+            // A batch with a fault is refused as a whole.
+            if self.faults.is_empty() {
+                self.items.push(item);
+            }
+            self.seen += 1;
             Ok(())
         })?;
         Ok(Some(Ok(())))
@@ -413,7 +424,7 @@ impl Batch {
         cursor: &mut Cursor<'_>,
         text: ItemText,
     ) -> Result<BatchItem, BadJson> {
-        let (at, body) = (self.items.len(), cursor.body());
+        let (at, body) = (self.seen, cursor.body());
         let (mut room, mut unfit, mut is_null) = (String::new(), false, false);
         let member = |cursor: &mut Cursor<'_>, name: Span| {
             let name = name.text(body, &mut room);

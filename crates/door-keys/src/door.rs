@@ -17,6 +17,8 @@ use crate::work::Work;
 
 /// Bytes of an answer that stay allocated between requests.
 const ANSWER_KEPT: usize = 1 << 20;
+/// What `list` may say in a query for a `GET` to be a `LIST`.
+const LIST_WORDS: [&str; 6] = ["1", "t", "T", "true", "TRUE", "True"];
 
 /// What sealed keys answer, to those who have a token.
 const OF_SEALED: [&str; 2] = ["/v1/sys/unseal", "/v1/sys/seal"];
@@ -250,8 +252,8 @@ impl Door {
         gate: &mut G,
     ) -> Result<u16, Halt> {
         let Door { settings, room } = self;
-        let is_list =
-            request.method == Method::Get && query_value(request.query, "list") == Some("true");
+        let is_list = request.method == Method::Get
+            && query_value(request.query, "list").is_some_and(|list| LIST_WORDS.contains(&list));
         let method = if is_list { Method::List } else { request.method };
         let Some(path) = request.path.strip_prefix("/v1/") else {
             return Err(Refusal::missing().into());

@@ -13,6 +13,7 @@ use crate::scope::{Act, KeyScopes, Verb};
 
 /// The one mount, without its slash.
 const MOUNT: &str = "transit";
+const HEALTH_CODES: &str = "{\"errors\":[\"activecode, sealedcode, standbycode, uninitcode: expected a status from 200 to 999\"]}\n";
 /// Digits of a key that unseals.
 const KEY_DIGITS: usize = 2 * KEY_BYTES;
 
@@ -31,6 +32,10 @@ impl Room {
         let mut pen = Pen { out: &mut self.out };
         match (path, method) {
             ("sys/health", Method::Get) => {
+                let Some(status) = health_status(query, sealed) else {
+                    pen.raw(HEALTH_CODES);
+                    return Some(400);
+                };
                 pen.raw("{\"initialized\":true");
                 pen.flag("sealed", sealed);
                 pen.flag("standby", false);
@@ -41,14 +46,7 @@ impl Room {
                 pen.text("cluster_name", "weir");
                 pen.text("cluster_id", &settings.cluster_id);
                 pen.raw("}\n");
-                let (name, own) = if sealed { ("sealedcode", 503) } else { ("activecode", 200) };
-                let asked = query_value(query, name).and_then(|code| code.parse().ok());
-                // Other codes have no body, or end no answer.
-                Some(
-                    asked
-                        .filter(|code| matches!(code, 200..=203 | 205..=303 | 305..=599))
-                        .unwrap_or(own),
-                )
+                Some(status)
             }
             ("sys/seal-status", Method::Get) => {
                 seal_status(&mut pen, settings, sealed);
@@ -66,6 +64,18 @@ impl Room {
             _ => None,
         }
     }
+}
+
+/// The status of a health check, which its query may say; `None` where a status that it says is none that ends an answer.
+fn health_status(query: &str, sealed: bool) -> Option<u16> {
+    let said = |name| match query_value(query, name) {
+        None | Some("") => Some(None),
+        Some(code) => code.parse().ok().filter(|code| (200..=999).contains(code)).map(Some),
+    };
+    // All are looked at, whatever the state is: a check that is wrong is told at once.
+    let (sealed_code, active_code) = (said("sealedcode")?, said("activecode")?);
+    said("standbycode").and(said("uninitcode"))?;
+    Some(if sealed { sealed_code.unwrap_or(503) } else { active_code.unwrap_or(200) })
 }
 
 fn seal_status(pen: &mut Pen<'_>, settings: &Settings, sealed: bool) {
@@ -280,6 +290,10 @@ fn capabilities_of(scopes: &KeyScopes, path: &str) -> Vec<&'static str> {
         }
         [MOUNT, "export", _, name, ..] if scopes.allows(Verb::Export, name) => found.push("read"),
         [MOUNT, "backup", _] if allows(Verb::Export) => found.push("read"),
+        [MOUNT, "bulk", verb @ ("encrypt" | "decrypt"), name] => {
+            let verb = if *verb == "encrypt" { Verb::Encrypt } else { Verb::Decrypt };
+            found.extend(scopes.allows(verb, name).then_some("update"));
+        }
         [MOUNT, "datakey", _, name] if scopes.allows(Verb::Datakey, name) => found.push("update"),
         [MOUNT, verb @ ("random" | "hash"), ..] => {
             let verb = if *verb == "random" { Verb::Random } else { Verb::Hash };

@@ -76,11 +76,27 @@ pub(crate) struct Place {
     context: Range<usize>,
     pub(crate) version: u32,
     pub(crate) outcome: Result<(), ItemFault>,
+    /// What is wrong with the associated data: told where nothing else is, as others do.
+    aad_fault: Result<(), ItemFault>,
 }
 
 impl Place {
-    const EMPTY: Place =
-        Place { plain: 0..0, sealed: 0..0, aad: 0..0, context: 0..0, version: 0, outcome: Ok(()) };
+    const EMPTY: Place = Place {
+        plain: 0..0,
+        sealed: 0..0,
+        aad: 0..0,
+        context: 0..0,
+        version: 0,
+        outcome: Ok(()),
+        aad_fault: Ok(()),
+    };
+}
+
+impl Place {
+    /// Its texts are sound: now it counts what is wrong with its associated data.
+    fn judge_aad(&mut self) {
+        self.outcome = self.outcome.and(self.aad_fault);
+    }
 }
 
 /// Bytes that are wiped, all that were ever written, and that leave no copy behind where they need more room.
@@ -278,15 +294,16 @@ impl Work {
             });
             self.places.push(place);
         }
-        if together.read(&self.texts, &mut self.plain, base64) {
-            return;
-        }
+        let is_read = together.read(&self.texts, &mut self.plain, base64);
         for (place, item) in self.places.iter_mut().zip(items) {
-            place.outcome = place.outcome.and_then(|()| {
-                let text = item.text.text(body, &mut self.room);
-                place.plain = self.plain.read(text, base64).map_err(ItemFault::Base64)?;
-                Ok(())
-            });
+            if !is_read {
+                place.outcome = place.outcome.and_then(|()| {
+                    let text = item.text.text(body, &mut self.room);
+                    place.plain = self.plain.read(text, base64).map_err(ItemFault::Base64)?;
+                    Ok(())
+                });
+            }
+            place.judge_aad();
         }
     }
 
@@ -307,6 +324,7 @@ impl Work {
             place.version = sealing(key, item.version)?;
             Ok(())
         });
+        place.judge_aad();
         self.places.push(place);
     }
 
@@ -348,6 +366,7 @@ impl Work {
                 }
                 Ok(())
             });
+            place.judge_aad();
         }
     }
 
@@ -368,8 +387,9 @@ impl Work {
         }
         let (context, first) = self.piece(body, item.context, base64);
         let (aad, second) = self.piece(body, item.aad, base64);
-        let outcome = first.map_err(ItemFault::Base64).and(second.map_err(ItemFault::AadBase64));
-        Place { aad, context, outcome, ..Place::EMPTY }
+        let outcome = first.map_err(ItemFault::Base64);
+        let aad_fault = second.map_err(ItemFault::AadBase64);
+        Place { aad, context, outcome, aad_fault, ..Place::EMPTY }
     }
 
     fn piece(

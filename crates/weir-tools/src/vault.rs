@@ -213,6 +213,9 @@ pub enum VaultError {
     /// The key that wraps the keys.
     #[error("{}", of_option(.0))]
     Kek(#[from] KekError),
+    /// The key that is to wrap them.
+    #[error("{0}")]
+    NewKek(String),
     /// It is not there.
     #[error("{0}: there is no key now")]
     NoKek(String),
@@ -250,6 +253,11 @@ pub enum VaultError {
 /// The same with the options' names in the place of the configuration's.
 fn of_option(text: impl std::fmt::Display) -> String {
     text.to_string().replace("vault.key_", "--key-")
+}
+
+/// What is wrong with the key of the option `--new-key-file`.
+fn of_new_key(error: VaultError) -> VaultError {
+    VaultError::NewKek(error.to_string().replacen("--key-file", "--new-key-file", 1))
 }
 
 /// How a command ended that did what it was asked for.
@@ -502,7 +510,7 @@ fn rewrap(args: &RewrapArgs, input: (&mut dyn Read, bool)) -> Result<String, Vau
     let mut store = open(&folder)?;
     let (old, new) = (
         args.source.read(&folder, input)?,
-        read_source(KekSource::File(args.new_key_file.clone()))?,
+        read_source(KekSource::File(args.new_key_file.clone())).map_err(of_new_key)?,
     );
     let is_same = old.fingerprint() == new.fingerprint();
     store.unseal(old).map_err(of_folder)?;

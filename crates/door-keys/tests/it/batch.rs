@@ -287,6 +287,25 @@ fn requests_that_cannot_be_right_are_refused_whole() {
     assert_eq!(used, 0, "nothing was sealed");
 }
 
+/// Bad associated data is 500, as others have it, and clients ask again for that: not where something else is wrong, too.
+#[test]
+fn what_else_is_wrong_with_an_item_is_told_before_its_associated_data() {
+    let mut node = Node::with_key("{}");
+    for fault in [
+        json!({"plaintext": "!", "associated_data": "!"}),
+        json!({"plaintext": "AAAA", "key_version": 9, "associated_data": "!"}),
+        json!({"plaintext": "AAAA", "key_version": -1, "associated_data": "!"}),
+    ] {
+        assert_eq!(
+            encrypt(&mut node, json!([fault])).status,
+            400,
+            "{fault}: it is not asked again"
+        );
+    }
+    let both = json!([{"ciphertext": "nothing", "associated_data": "!"}]);
+    assert_eq!(decrypt(&mut node, both).status, 400);
+}
+
 #[test]
 fn top_level_members_are_read_weakly() {
     let mut node = Node::with_key("{}");

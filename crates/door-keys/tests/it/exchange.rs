@@ -126,7 +126,11 @@ fn a_sealed_node_says_so() {
     assert_eq!((health.status, health.json()["sealed"].clone()), (503, json!(true)));
     assert_eq!(health.json()["server_time_utc"], node.now_s);
     assert_eq!(node.get("sys/health?sealedcode=200").status, 200);
-    assert_eq!(node.get("sys/health?sealedcode=101").status, 503);
+    assert_eq!(node.get("sys/health?standbyok=true&sealedcode=204&uninitcode=204").status, 204);
+    for wrong in ["sealedcode=101", "sealedcode=x", "activecode=x", "uninitcode=1000"] {
+        let (status, text) = node.get(&format!("sys/health?{wrong}")).error();
+        assert!(status == 400 && text.contains("expected a status"), "{wrong}: {status} {text}");
+    }
     let seal = node.get("sys/seal-status");
     assert_eq!((seal.status, seal.json()["sealed"].clone()), (200, json!(true)));
     for path in ["transit/keys/a", "auth/token/lookup-self"] {
@@ -134,7 +138,9 @@ fn a_sealed_node_says_so() {
     }
     node.store.unseal(crate::support::kek()).unwrap();
     assert_eq!(node.get("sys/health").json()["sealed"], json!(false));
-    assert_eq!(node.get("sys/health?activecode=299").status, 299);
+    for (code, status) in [("299", 299), ("204", 204), ("600", 600), ("", 200)] {
+        assert_eq!(node.get(&format!("sys/health?activecode={code}")).status, status);
+    }
 }
 
 #[test]
