@@ -136,6 +136,58 @@ fn clients_that_vanish_give_their_room_back() {
     });
 }
 
+/// A connection with the head of an encrypt whose body comes in chunks.
+fn in_chunks(node: &Node, token: &str) -> TcpStream {
+    let mut wire = TcpStream::connect(door(node)).unwrap();
+    wire.set_read_timeout(Some(PATIENCE)).unwrap();
+    let head = format!(
+        "POST /v1/transit/encrypt/a HTTP/1.1\r\nHost: localhost\r\nX-Vault-Token: {token}\r\nTransfer-Encoding: chunked\r\n\r\n"
+    );
+    wire.write_all(head.as_bytes()).unwrap();
+    wire
+}
+
+fn chunk(wire: &mut TcpStream, bytes: &[u8]) -> std::io::Result<()> {
+    wire.write_all(format!("{:x}\r\n", bytes.len()).as_bytes())?;
+    wire.write_all(bytes)?;
+    wire.write_all(b"\r\n")
+}
+
+/// A body of unknown size: small ones and large ones one after the other, on both transports; one that is too large; one that ends within itself; one
+/// of somebody without a token, of which nothing is kept.
+#[test]
+fn bodies_in_chunks_are_answered_whatever_their_size_and_kept_for_nobody_without_a_token() {
+    let setup = || unsealed().with("keys.body_bytes_max", "1500000");
+    over_transports(setup, |node| {
+        let token = own_token(&node.data());
+        for items in [1, 3, 2_000, ITEMS] {
+            let body = body(items);
+            let mut wire = in_chunks(node, &token);
+            body.as_bytes().chunks(9_001).for_each(|part| chunk(&mut wire, part).unwrap());
+            chunk(&mut wire, b"").unwrap();
+            let (status, answer) = answer(&mut wire);
+            assert_eq!((status, results(&answer)), (200, items));
+        }
+        let lines = audit(&node.data());
+        let items: Vec<&Value> = lines.iter().map(|line| &line["items"]).collect();
+        assert_eq!(items, [1, 3, 2_000, ITEMS], "each has its line");
+        let mut wire = in_chunks(node, &token);
+        for _ in 0..30 {
+            // Its door may have closed before all of it is sent.
+            let _ = chunk(&mut wire, &[b' '; 60_000]);
+        }
+        let mut start = [0; 12];
+        assert!(wire.read_exact(&mut start).is_err() || &start == b"HTTP/1.1 413");
+        let mut wire = in_chunks(node, &token);
+        chunk(&mut wire, &[b' '; 300_000]).unwrap();
+        drop(wire);
+        let mut wire = in_chunks(node, "nobody-123456789");
+        assert_eq!(answer(&mut wire).0, 403);
+        assert_eq!(wire.read(&mut [0]).unwrap(), 0, "it is closed");
+        wait_for("no more lines", || audit(&node.data()).len() == 4);
+    });
+}
+
 /// A token is asked for with the head, and once more when the body is whole.
 #[test]
 fn a_large_body_has_to_be_allowed_from_its_head_to_its_end() {

@@ -76,6 +76,15 @@ impl OwnedRequest {
         begun
     }
 
+    /// Makes room for a body of so many bytes.
+    pub(super) fn make_room(&mut self, bytes: usize) {
+        self.body.reserve(bytes.saturating_sub(self.body.len()));
+    }
+
+    pub(super) fn path(&self) -> &str {
+        &self.path
+    }
+
     /// Takes the next piece of its body.
     pub(super) fn take(&mut self, bytes: &[u8]) {
         self.body.reserve(bytes.len());

@@ -5,8 +5,9 @@
 //!  head ──▶ token, rate, room ──▶ Gathering: piece after piece, where it stays ──▶ whole: the pool
 //!  the pool's answer ──▶ Leaving: its head, and part after part as the client takes them ──▶ its bytes back to the pool, to be wiped
 //! ```
-//! A body in HTTP chunks, and one that is packed, is put together by the worker; so is one of HTTP/1.0, and one for which there is no room:
-//! clients that begin bodies and do not go on take the way of no other.
+//! So does a body in HTTP chunks, whose size nobody knows before, and which a worker answers itself where it turns out to be small. A body that is
+//! packed is put together by the worker; so is one of HTTP/1.0, and one for which there is no room: clients that begin bodies and do not go on take the way of
+//! no other. Who has no token is refused by the head, so that nothing of the body is kept.
 
 use door_http::{
     After, Next, Piece, PieceReply, ROOM_BYTES_KEPT, Reply as HttpReply, Response, Then,
@@ -15,10 +16,12 @@ use door_keys::BULK_PATH;
 use door_transport::{ConnId, Out, Then as Going};
 use vault::WipedBytes;
 
-use super::keeper::OwnedRequest;
-use super::late::LateAnswer;
+use super::audit::{self, Told};
+use super::keeper::{Asker, OwnedRequest};
+use super::late::{Late, LateAnswer, Owed};
 use super::{
-    BUSY, DoorOutbox, Front, KeysConn, LIMITED, NO_STORE, RETRY, Side, TRANSIT_PATH, To, response,
+    BUSY, DoorOutbox, Front, KeysConn, LIMITED, NO_STORE, RETRY, ReadGate, Side, TOO_LARGE,
+    TRANSIT_PATH, To, inline, response,
 };
 
 /// What leaves of an answer at once: some microseconds of copying.
@@ -35,8 +38,23 @@ pub(super) fn is_large(bytes: usize) -> bool {
 /// A request whose body is arriving.
 pub(super) struct Gathering {
     request: OwnedRequest,
-    /// Bytes that it will have.
+    /// Bytes that it will have, or has where it comes in chunks.
     bytes: usize,
+}
+
+impl Gathering {
+    /// Takes a piece, and returns how many bytes more there are than were known. A body of unknown size has room for the largest as soon as it is
+    /// large: to move it is what a worker has no time for.
+    fn take(&mut self, piece: &[u8], body_bytes_max: usize) -> usize {
+        let whole = self.request.body_len().saturating_add(piece.len());
+        if is_large(whole) && whole > self.bytes {
+            self.request.make_room(body_bytes_max);
+        }
+        self.request.take(piece);
+        let more = whole.saturating_sub(self.bytes);
+        self.bytes = self.bytes.max(whole);
+        more
+    }
 }
 
 /// An answer that is leaving.
@@ -68,15 +86,17 @@ impl Front<'_> {
         path.starts_with(BULK_PATH) && size.is_none_or(|size| size > body_bytes_max)
     }
 
-    /// A large body of a call that may have it, and for which there is room.
-    pub(super) fn is_gathered(&self, path: &str, size: Option<usize>) -> bool {
+    /// A body that may be a large one, and for which there is room.
+    pub(super) fn is_gathered(&self, size: Option<usize>) -> bool {
         let body_bytes_max = self.side.terms.http.body_bytes_max;
         let room = body_bytes_max.saturating_mul(LARGEST_AT_ONCE).saturating_sub(self.side.held);
-        path.starts_with(TRANSIT_PATH)
-            && size.is_some_and(|size| is_large(size) && size <= body_bytes_max.min(room))
+        match size {
+            Some(size) => is_large(size) && size <= body_bytes_max.min(room),
+            None => room > 0,
+        }
     }
 
-    /// Takes a large body in, or refuses it by its head.
+    /// Takes a body in, or refuses it by its head; `bytes`: of one in chunks 0.
     pub(super) fn begin_gathering(
         &mut self,
         conn: ConnId,
@@ -94,7 +114,7 @@ impl Front<'_> {
             return reply.send(&response(429, RETRY, LIMITED));
         }
         side.held = side.held.saturating_add(bytes);
-        side.counters.keys.gathered.add(1);
+        side.counters.keys.gathered.add(usize::from(is_large(bytes)));
         let request = OwnedRequest::begun(asked, bytes);
         *self.gathering = Some(Box::new(Gathering { request, bytes }));
         reply.gather()
@@ -111,28 +131,58 @@ impl Front<'_> {
         let Some(mut gathering) = self.gathering.take() else {
             return reply.fail(&response(503, RETRY, BUSY));
         };
-        gathering.request.take(piece.bytes);
-        if !piece.is_last {
-            *self.gathering = Some(gathering);
-            return reply.send(b"");
-        }
-        let (side, entered) = (&mut *self.side, &mut *self.entered);
-        // A token may have been taken away meanwhile.
-        let known = gathering.request.token().and_then(|token| side.enter(entered, token));
-        let asker = known.map(|known| known.asker.clone());
-        let Some(asker) = asker else {
+        let side = &mut *self.side;
+        let body_bytes_max = side.terms.http.body_bytes_max;
+        let was_large = is_large(gathering.bytes);
+        side.held = side.held.saturating_add(gathering.take(piece.bytes, body_bytes_max));
+        side.counters.keys.gathered.add(usize::from(is_large(gathering.bytes) && !was_large));
+        if gathering.bytes > body_bytes_max {
+            side.counters.keys.refused_http.add(1);
             side.forget(*gathering);
-            return reply.fail(&response(403, NO_STORE, NOT_ALLOWED));
-        };
-        if side.waiting.len() >= side.terms.waiting_max {
+            return reply.fail(&response(413, NO_STORE, TOO_LARGE));
+        }
+        if side.held > body_bytes_max.saturating_mul(LARGEST_AT_ONCE) {
             side.counters.keys.busy.add(1);
             side.forget(*gathering);
             return reply.fail(&response(503, RETRY, BUSY));
         }
+        if !piece.is_last {
+            *self.gathering = Some(gathering);
+            return reply.send(b"");
+        }
+        gathering.request.is_whole(now_s);
+        self.answer_gathered(conn, *gathering, reply)
+    }
+
+    /// Answers a body that is whole: here where it is small, else by the pool.
+    fn answer_gathered(
+        &mut self,
+        conn: ConnId,
+        gathering: Gathering,
+        reply: PieceReply<'_, '_>,
+    ) -> Next {
+        let (side, entered) = (&mut *self.side, &mut *self.entered);
+        // A token may have been taken away meanwhile.
+        let known = gathering.request.token().and_then(|token| side.enter(entered, token));
+        let Some(asker) = known.map(|known| known.asker.clone()) else {
+            side.forget(gathering);
+            return reply.fail(&response(403, NO_STORE, NOT_ALLOWED));
+        };
+        if side.waiting.len() >= side.terms.waiting_max {
+            side.counters.keys.busy.add(1);
+            side.forget(gathering);
+            return reply.fail(&response(503, RETRY, BUSY));
+        }
         side.held = side.held.saturating_sub(gathering.bytes);
-        let mut request = gathering.request;
-        request.is_whole(now_s);
-        match side.leave(To::Pool, conn, request, Some(&asker)) {
+        let request = gathering.request;
+        side.keys.refresh();
+        let path = request.path().strip_prefix(TRANSIT_PATH).unwrap_or_default();
+        let is_small = inline::is_small(path, request.body_len(), side.keys.keys());
+        if is_small && side.answer_late(conn, &request, &asker) {
+            return reply.later();
+        }
+        let to = if is_small { To::Keeper } else { To::Pool };
+        match side.leave(to, conn, request, Some(&asker)) {
             Ok(()) => reply.later(),
             Err(body) => {
                 side.terms.pool.put_away(body);
@@ -143,6 +193,27 @@ impl Front<'_> {
 }
 
 impl Side {
+    /// Does a small call, whose answer leaves with this wake-up's lines; false: only the keeper can do it.
+    fn answer_late(&mut self, conn: ConnId, request: &OwnedRequest, asker: &Asker) -> bool {
+        let gate = &mut ReadGate(self.keys.keys());
+        let answer = self.door.answer(&request.request(), Some(&asker.caller()), gate);
+        let Some(answer) = answer else { return false };
+        let line = self
+            .terms
+            .audit
+            .as_ref()
+            .and_then(|_| audit::line(asker.principal.name(), answer.status, &answer.audit));
+        let late = Late::Answer(LateAnswer::of(&answer));
+        let place = self.waiting.open(conn).expect("it was looked for room");
+        let owed = Owed::new(place, &self.arrivals);
+        match line {
+            Some(line) => self.told.push(Told { line, answer: Some((owed, late)) }),
+            None => owed.give(late),
+        }
+        self.door.wipe();
+        true
+    }
+
     /// A body does not become whole.
     pub(super) fn forget(&mut self, gathering: Gathering) {
         self.held = self.held.saturating_sub(gathering.bytes);

@@ -677,18 +677,18 @@ impl App for Front<'_> {
             body: request.body,
             now_s: self.till.clock.last_ms() / 1_000,
         };
-        match request.size {
-            Some(bytes) if request.in_pieces && !self.is_stream(request.path, Some(bytes)) => {
-                self.begin_gathering(conn, &asked, bytes, reply)
-            }
-            _ if request.in_pieces => self.begin_stream(conn, &asked, reply),
-            _ => self.ask(conn, &asked, reply),
+        if !request.in_pieces {
+            return self.ask(conn, &asked, reply);
         }
+        if self.is_stream(request.path, request.size) {
+            return self.begin_stream(conn, &asked, reply);
+        }
+        self.begin_gathering(conn, &asked, request.size.unwrap_or_default(), reply)
     }
 
     fn takes_pieces(&self, method: Method, path: &str, size: Option<usize>) -> bool {
         let sends = matches!(method, Method::Post | Method::Put);
-        sends && (self.is_stream(path, size) || self.is_gathered(path, size))
+        sends && (self.is_stream(path, size) || self.is_gathered(size))
     }
 
     fn piece(&mut self, conn: ConnId, piece: Piece<'_>, reply: PieceReply<'_, '_>) -> Next {
