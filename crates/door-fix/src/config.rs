@@ -114,6 +114,8 @@ pub struct SessionSpec {
     pub certificate_name: Option<String>,
     /// Put before ClOrdID (11) and OrigClOrdID (41) towards the venue, and taken off on the way back; at most 32 characters.
     pub cl_ord_id_prefix: String,
+    /// Its Logon has Username (553) and Password (554), in FIX 4.2 too, whose dictionary does not know them.
+    pub has_passwords: bool,
 }
 
 /// Who gets what a venue sends that names nobody's order or request.
@@ -162,6 +164,7 @@ impl SessionSpec {
             source_addresses: Vec::new(),
             certificate_name: None,
             cl_ord_id_prefix: String::new(),
+            has_passwords: false,
         }
     }
 
@@ -439,25 +442,28 @@ fn route_errors(clients: &[SessionSpec], venues: &[VenueSpec]) -> Vec<ConfigErro
 
 /// The dictionaries of the versions that are in use.
 #[derive(Debug, Default)]
-struct Dictionaries(Vec<(String, Arc<Dictionary>)>);
+struct Dictionaries(Vec<(String, bool, Arc<Dictionary>)>);
 
 impl Dictionaries {
-    fn of(&mut self, begin_string: &str) -> Arc<Dictionary> {
-        if let Some((_, known)) = self.0.iter().find(|one| one.0 == begin_string) {
+    fn of(&mut self, begin_string: &str, has_passwords: bool) -> Arc<Dictionary> {
+        let is_it = |one: &&(String, bool, _)| one.0 == begin_string && one.1 == has_passwords;
+        if let Some((.., known)) = self.0.iter().find(is_it) {
             return Arc::clone(known);
         }
-        let read = Arc::new(match begin_string {
+        let read = match begin_string {
             "FIX.4.2" => Dictionary::fix42(),
             "FIX.4.4" => Dictionary::fix44(),
             _ => Dictionary::fixt11_fix50sp2(),
-        });
-        self.0.push((begin_string.to_owned(), Arc::clone(&read)));
+        };
+        let read = Arc::new(if has_passwords { read.with_credentials() } else { read });
+        self.0.push((begin_string.to_owned(), has_passwords, Arc::clone(&read)));
         read
     }
 }
 
 fn checked(keys: SessionKeys, kind: Kind, dictionaries: &mut Dictionaries) -> Checked {
-    let dictionary = dictionaries.of(&keys.begin_string);
+    let has_passwords = matches!(&kind, Kind::Client(spec, _) if spec.has_passwords);
+    let dictionary = dictionaries.of(&keys.begin_string, has_passwords);
     let role = match kind {
         Kind::Client(..) => Role::Acceptor,
         Kind::Venue(_) => Role::Initiator,

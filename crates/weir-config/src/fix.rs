@@ -365,6 +365,7 @@ fn client(config: &Config, entry: &FixSession, faults: &mut EntryFaults<'_>) -> 
     spec.source_addresses = ranges.into_iter().flatten().collect();
     spec.certificate_name = certificate.cloned();
     spec.cl_ord_id_prefix.clone_from(&entry.cl_ord_id_prefix);
+    spec.has_passwords = !entry.password_file.is_empty();
     spec
 }
 
@@ -421,6 +422,7 @@ fn client_tls(entry: &FixVenue) -> Result<ClientTls, String> {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::config;
 
     /// Returns what is told of a file, each with its lines in place of its name.
@@ -523,5 +525,15 @@ mod tests {
         let named = client.replace("sender", "name = \"D\"\nsender");
         let found = told(&format!("{venue}{client}{named}"));
         assert!(found[0].starts_with("8, 14: the sessions \"C\" and \"D\" have"), "{found:?}");
+    }
+
+    #[test]
+    fn a_session_with_a_password_file_takes_user_and_password_of_any_version() {
+        let config = Config::default();
+        let of = |password_file: &str| {
+            let entry = FixSession { password_file: password_file.into(), ..Default::default() };
+            client(&config, &entry, &mut EntryFaults::of(&entry)).has_passwords
+        };
+        assert!(of("fix-passwords") && !of(""));
     }
 }

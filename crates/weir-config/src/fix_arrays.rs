@@ -29,7 +29,7 @@ entry! {
         cl_ord_id_prefix: String = String::new(), " Put before ClOrdIDs (11, 41) towards the venue and taken off on the way back, so that clients of one venue may use the same; empty: nothing.";
         source_addresses: Vec<String> = Vec::new(), " From where the client may come: addresses and ranges such as \"192.0.2.0/24\"; none: from anywhere.";
         certificate_name: String = String::new(), " A name that the client's certificate must have; empty: any certificate of `fix.tls_clients`.";
-        password_file: String = String::new(), " Who may log on: lines of `username argon2id-text`, for Username (553) and Password (554) of the Logon; empty: passwords are not judged.";
+        password_file: String = String::new(), " Who may log on: lines of `username argon2id-text`, for Username (553) and Password (554) of the Logon, which FIX.4.2 may have here, too; empty: passwords are not judged.";
     }
 }
 

@@ -194,6 +194,24 @@ fn a_guard_judges_logons_before_a_session_sees_them() {
     }
 }
 
+/// The dictionary of FIX 4.2 knows neither Username (553) nor Password (554): they are fields of its Logon where it is asked for them, of nothing
+/// else, and of no other session's.
+#[test]
+fn a_logon_of_fix_42_has_user_and_password_where_it_is_asked_for_them() {
+    let mut asked = spec("FIX.4.2");
+    asked.has_passwords = true;
+    let mut open = spec("FIX.4.2");
+    (open.keys.name, open.keys.target_comp_id) = ("OPEN".to_owned(), "OPEN".to_owned());
+    let mut desk = Desk::with("FIX.4.2", vec![asked, open]);
+    let logon = format!("{LOGON}553=ann|554=right|");
+    let [first, second] = [desk.connect(), desk.connect()];
+    assert_eq!(desk.gets(first, &logon), LOGON);
+    let stranger = desk.gets(first, "35=1|34=2|112=x|553=ann|");
+    assert!(stranger.contains("35=3|") && stranger.contains("371=553|"), "{stranger}");
+    let refused = desk.gets(second, &format!("{logon}49=OPEN|"));
+    assert!(refused.contains("58=Invalid tag number (553)"), "{refused}");
+}
+
 /// What waits for a peer that does not read is bounded by who composes the door; resends stop by themselves.
 #[test]
 fn a_resend_of_much_comes_in_parts() {

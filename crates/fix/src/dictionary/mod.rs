@@ -172,6 +172,20 @@ impl Dictionary {
         self
     }
 
+    /// Adds Username (553) and Password (554) to the Logon: FIX 4.2 has no fields for them, and those who ask for a password in it take these.
+    #[must_use]
+    pub fn with_credentials(mut self) -> Dictionary {
+        for tag in [553, 554] {
+            if !self.has_field(tag) {
+                self.define(tag, FieldRule::new(FieldType::Text, Vec::new()));
+            }
+            if let Some(Some(logon)) = self.messages.get_mut(&b"A"[..]) {
+                logon.put(tag, None, false);
+            }
+        }
+        self
+    }
+
     /// Reports whether a type of message exists.
     #[must_use]
     pub fn has_message(&self, msg_type: &[u8]) -> bool {
