@@ -129,7 +129,9 @@ macro_rules! entry {
                 match key {
                     $(stringify!($key) => {
                         let read = <$type as $crate::values::Value>::read(written);
-                        self.$key = read.ok_or_else(|| $crate::values::wrong::<$type>(written))?;
+                        let range = [$(std::ops::RangeInclusive::<u64>::from($range))?];
+                        self.$key =
+                            read.ok_or_else(|| $crate::values::wrong::<$type>(written, &range))?;
                         Ok(())
                     })*
                     _ => $crate::arrays::unknown::<$name>(key),
@@ -330,16 +332,20 @@ fn read<'t, E: Entry>(
 ) -> E {
     let mut entry = E::default();
     entry.places_mut().entry = place_of(at);
-    for (key, at, written) in keys {
-        let outcome = entry.set(key, &written);
-        let is_known = E::KEYS.iter().any(|(known, _)| *known == key);
-        let key_of = if is_known { Some(key) } else { meant::<E>(key) };
+    let keys: Vec<(&str, usize, Written)> = keys.collect();
+    for (key, at, written) in &keys {
+        let outcome = entry.set(key, written);
+        let is_known = E::KEYS.iter().any(|(known, _)| known == key);
+        let key_of = if is_known { Some(*key) } else { meant::<E>(key) };
+        let is_beside = !is_known && keys.iter().any(|(other, ..)| Some(*other) == key_of);
         let places = entry.places_mut();
-        places.keys.insert(key.to_owned(), place_of(at));
+        places.keys.insert((*key).to_owned(), place_of(*at));
         if let Err(text) = outcome {
-            // Of the key that was meant nothing more has to be said.
-            places.wrong.extend(key_of.map(str::to_owned));
-            push(at, format!("{}.{}.{key}: {text}", E::SECTION, E::ARRAY));
+            let beside =
+                if is_beside { " It is set beside this one; leave this one out." } else { "" };
+            // Of the key that was meant nothing more has to be said, unless it is set itself.
+            places.wrong.extend(key_of.filter(|_| !is_beside).map(str::to_owned));
+            push(*at, format!("{}.{}.{key}: {text}{beside}", E::SECTION, E::ARRAY));
         }
     }
     entry

@@ -19,7 +19,7 @@ use crate::doors::{ADMIN, all_doors, transport_options};
 use crate::environment::distance;
 use crate::listen::Listen;
 pub use crate::values::{Home, Pods, Rates};
-use crate::values::{Value, Written, usd, written, wrong};
+use crate::values::{Value, Written, expected, usd, written, wrong};
 
 /// Something wrong with the configuration: where, what was found, what was expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,11 +74,12 @@ macro_rules! config {
         const KEYS: &[(&str, &str)] = &[$($((stringify!($section), stringify!($key)),)*)*];
 
         /// What a key expects that is written without quotes, and its default; `None` of others, and of what is no key.
-        fn bare(section: &str, key: &str) -> Option<(&'static str, String)> {
+        fn bare(section: &str, key: &str) -> Option<(String, String)> {
             match (section, key) {
                 $($((stringify!($section), stringify!($key)) => {
                     let default: $type = $default;
-                    <$type as Value>::IS_BARE.then(|| (<$type as Value>::EXPECTED, default.print()))
+                    let range = [$(RangeInclusive::<u64>::from($range))?];
+                    <$type as Value>::IS_BARE.then(|| (expected::<$type>(&range), default.print()))
                 })*)*
                 _ => None,
             }
@@ -89,7 +90,7 @@ macro_rules! config {
                 match (section, key) {
                     $($((stringify!($section), stringify!($key)) => {
                         self.$section.$key = <$type as Value>::read(written)
-                            .ok_or_else(|| wrong::<$type>(written))?;
+                            .ok_or_else(|| wrong::<$type>(written, &[$(RangeInclusive::<u64>::from($range))?]))?;
                         Ok(())
                     })*)*
                     _ => Err(unknown(section, key)),
@@ -546,6 +547,27 @@ pub fn place_of(
     environment: impl Iterator<Item = (String, String)>,
     key: &str,
 ) -> Option<String> {
+    places(file, environment).0.remove(key)
+}
+
+/// Puts before each text that begins with a key of a section where the configuration sets that key, as [`place_of`] finds it: of what is
+/// told of a file that the key names.
+#[must_use]
+pub fn placed(
+    file: Option<&Path>,
+    environment: impl Iterator<Item = (String, String)>,
+    texts: Vec<String>,
+) -> Vec<String> {
+    let places = places(file, environment);
+    let placed = |text: String| {
+        let mut error = ConfigError { place: String::new(), text };
+        places.mend(&mut error);
+        if error.place.is_empty() { error.text } else { error.to_string() }
+    };
+    texts.into_iter().map(placed).collect()
+}
+
+fn places(file: Option<&Path>, environment: impl Iterator<Item = (String, String)>) -> Places {
     let (mut config, mut places, mut errors) = (Config::default(), Places::default(), Vec::new());
     if let Some(path) = file
         && let Ok(text) = file_text(path, false)
@@ -553,7 +575,7 @@ pub fn place_of(
         read_file(&mut config, &path.display().to_string(), &text, &mut places, &mut errors);
     }
     read_environment(&mut config, environment, &mut places, &mut errors);
-    places.0.remove(key)
+    places
 }
 
 /// Where each key got its value: a line of the file, or a variable of the environment. Keys are written `section.key`.
@@ -603,6 +625,50 @@ fn section_at(text: &str, line: usize) -> &str {
 /// What the parser says of a key that is set before, without saying which.
 const DUPLICATE: &str = "duplicate key";
 
+/// Says of a section that begins twice, or of a key that is set twice, on which line (from 1) the first is, as far as lines tell.
+fn twice(text: &str, line: usize, key: &str) -> String {
+    let lines: Vec<&str> = text.lines().take(line).map(str::trim).collect();
+    let Some((last, before)) = lines.split_last() else { return DUPLICATE.into() };
+    let first = |at: Option<usize>| {
+        at.map_or(String::new(), |at| format!("; the first is in line {}", at + 1))
+    };
+    if let Some(section) = header(last) {
+        let found = before.iter().position(|line| header(line) == Some(section));
+        let other =
+            found.and_then(|at| before.get(at)).filter(|other| is_entry(other) != is_entry(last));
+        return match other {
+            Some(_) => format!(
+                "[{section}] stands beside [[{section}]], expected the one or the other{}",
+                first(found)
+            ),
+            None => format!(
+                "[{section}] stands twice, expected one, with all of its keys{}",
+                first(found)
+            ),
+        };
+    }
+    // A section that stands twice is one; each entry of an array is one of its own.
+    let from = before.iter().rposition(|line| header(line).is_some());
+    let start = from.and_then(|at| before.get(at)).copied().unwrap_or_default();
+    let mut section = None;
+    let found = before.iter().enumerate().position(|(at, &line)| {
+        section = header(line).or(section);
+        let is_here = Some(at) > from || (!is_entry(start) && section == header(start));
+        is_here && line.split_once('=').is_some_and(|(found, _)| found.trim() == key)
+    });
+    format!("{key} is set twice, expected one line of it{}", first(found))
+}
+
+/// The section or array that begins with a line.
+fn header(line: &str) -> Option<&str> {
+    let rest = line.strip_prefix('[')?.trim_start_matches('[');
+    rest.split(']').next().map(str::trim)
+}
+
+fn is_entry(header: &str) -> bool {
+    header.starts_with("[[")
+}
+
 fn read_file(
     config: &mut Config,
     name: &str,
@@ -629,7 +695,7 @@ fn read_file(
             Some(hint) => push(at, hint),
             None if fault.message() == DUPLICATE => {
                 let key = fault.span().and_then(|span| text.get(span)).unwrap_or_default().trim();
-                push(at, format!("{key} is set twice, expected one line of it"));
+                push(at, twice(text, line, key));
             }
             None => push(at, fault.message().to_string()),
         }
@@ -1053,17 +1119,25 @@ mod tests {
         for (section, line, expected) in [
             ("ledger", "win_notices = no", "found no, expected true or false"),
             ("workers", "pin = True", "found True, expected true or false"),
-            ("ledger", "hold_ms = 2s", "found 2s, expected a whole number, such as 2000"),
-            ("ledger", "late_ms = 3 h", "found 3 h, expected a whole number, such as 3600000"),
+            (
+                "ledger",
+                "hold_ms = 2s",
+                "found 2s, expected a whole number from 80 to 600000, such as 2000",
+            ),
+            (
+                "ledger",
+                "late_ms = 3 h",
+                "found 3 h, expected a whole number from 0 to 2678400000, such as 3600000",
+            ),
             (
                 "batch",
                 "batch_max = many",
-                "found many, expected a whole number from 0 to 65535, such as 1024",
+                "found many, expected a whole number from 1 to 1024, such as 1024",
             ),
             (
                 "journal",
                 "snapshot_bytes = 2s",
-                "found 2s, expected a whole number, such as 268435456",
+                "found 2s, expected a whole number from 1048576 to 1099511627776, such as 268435456",
             ),
             (
                 "node",
@@ -1079,6 +1153,84 @@ mod tests {
         }
         let errors = read("workers.pin = no\n", &[]).unwrap_err();
         assert_eq!(errors[0].text, "found no, expected true or false");
+    }
+
+    #[test]
+    fn what_stands_twice_is_told_with_where_it_is_first() {
+        let told = |text: &str| {
+            let errors = read(text, &[]).unwrap_err();
+            let line = |error: &ConfigError| error.line();
+            errors.iter().map(|error| format!("{}: {}", line(error), error.text)).collect()
+        };
+        let cases: [(&str, &[&str]); 6] = [
+            (
+                "[fix]\nworker = 0\n[log]\n[fix]\nmessages_keep_days = 9\n",
+                &[
+                    "4: [fix] stands twice, expected one, with all of its keys; the first is in line 1",
+                ],
+            ),
+            (
+                "[log]\n[batch]\nwait_ms = 1\nbatch_max = 1\nwait_ms = 2\n",
+                &["5: wait_ms is set twice, expected one line of it; the first is in line 3"],
+            ),
+            (
+                "[spend]\nwait_ms = 1\n[batch]\nwait_ms = 1\n wait_ms = 2\n",
+                &["5: wait_ms is set twice, expected one line of it; the first is in line 4"],
+            ),
+            (
+                "[fix]\nworker = 0\n[log]\n[fix]\nworker = 1\n",
+                &[
+                    "4: [fix] stands twice, expected one, with all of its keys; the first is in line 1",
+                    "5: worker is set twice, expected one line of it; the first is in line 2",
+                ],
+            ),
+            (
+                "[[fix.venue]]\n[fix.venue]\nname = \"v\"\n",
+                &[
+                    "2: [fix.venue] stands beside [[fix.venue]], expected the one or the other; the first is in line 1",
+                    "2: fix.venue: found a table, expected entries that begin with [[fix.venue]]",
+                ],
+            ),
+            (
+                "log.level = \"info\"\n[log]\n",
+                &["2: [log] stands twice, expected one, with all of its keys"],
+            ),
+        ];
+        for (text, expected) in cases {
+            let told: Vec<String> = told(text);
+            assert_eq!(told, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_number_that_cannot_be_read_is_told_with_the_range_of_its_key() {
+        for (line, expected) in [
+            (
+                "[batch]\nbatch_max = -1",
+                "batch.batch_max: found -1, expected a whole number from 1 to 1024",
+            ),
+            (
+                "[keys]\nbody_bytes_max = 1.5",
+                "keys.body_bytes_max: found a number with a fraction, expected a whole number from 1024 to ",
+            ),
+            ("[node]\nid = -1", "node.id: found -1, expected a whole number from 0 to 65535"),
+            (
+                "[[fix.session]]\nheart_bt_int_s = -1",
+                "fix.session.heart_bt_int_s: found -1, expected a whole number from 0 to 86400",
+            ),
+            (
+                "[[fix.session]]\nsource_addresses = [\"::1\", 5]",
+                "fix.session.source_addresses: found 5 as entry 2 of the list, expected a list of texts",
+            ),
+            (
+                "[[fix.session]]\nsource_addresses = \"::1\"",
+                "fix.session.source_addresses: found \"::1\", expected a list of texts",
+            ),
+        ] {
+            let errors = read(line, &[]).unwrap_err();
+            let told = errors.iter().find(|error| error.line() == 2).expect("an error of its line");
+            assert!(told.text.starts_with(expected), "{errors:#?}");
+        }
     }
 
     #[test]

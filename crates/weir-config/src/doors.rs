@@ -111,23 +111,25 @@ impl DoorSpec {
     /// Reads the files of its TLS; `None` where none is configured.
     ///
     /// # Errors
-    /// Which file cannot be read.
-    pub fn read_tls(&self, config: &Config) -> Result<Option<TlsTexts>, String> {
+    /// Which files cannot be read, each with its key.
+    pub fn read_tls(&self, config: &Config) -> Result<Option<TlsTexts>, Vec<String>> {
         let TlsFiles { cert, key, clients } = (self.tls)(config);
         if cert.is_empty() || key.is_empty() {
             return Ok(None);
         }
-        let read = |name: &str, path: &str| {
-            access::file::read_regular(path.as_ref(), PEM_BYTES_MAX)
-                .map_err(|error| format!("{}.{name} {}", self.name, told(path.as_ref(), &error)))
+        let mut errors = Vec::new();
+        let mut read = |name: &str, path: &str| {
+            let told = |error| format!("{}.{name} {}", self.name, told(path.as_ref(), &error));
+            let read = access::file::read_regular(path.as_ref(), PEM_BYTES_MAX);
+            read.map_err(|error| errors.push(told(error))).unwrap_or_default()
         };
+        let (cert, key) = (read("tls_cert", cert), read("tls_key", key));
         let clients = Some(clients).filter(|path| !path.is_empty());
-        Ok(Some(TlsTexts {
-            cert: read("tls_cert", cert)?,
-            key: read("tls_key", key)?,
-            clients: clients.map(|path| read("tls_clients", path)).transpose()?,
-            alpn: self.alpn,
-        }))
+        let clients = clients.map(|path| read("tls_clients", path));
+        match errors.is_empty() {
+            true => Ok(Some(TlsTexts { cert, key, clients, alpn: self.alpn })),
+            false => Err(errors),
+        }
     }
 
     /// What is wrong with the worker that it is to have, where there are so many; `None` of a door that is off or has all.
@@ -153,8 +155,11 @@ impl DoorSpec {
     pub(crate) fn check_tls(&self, config: &Config) -> Option<String> {
         let (TlsFiles { cert, key, clients }, name) = ((self.tls)(config), self.name);
         if cert.is_empty() != key.is_empty() {
+            // The key that is set comes first: its line is told.
+            let keys = ["tls_cert", "tls_key"];
+            let [set, other] = if cert.is_empty() { [keys[1], keys[0]] } else { keys };
             return Some(format!(
-                "{name}.tls_cert and {name}.tls_key: one is set, expected both or none"
+                "{name}.{set} and {name}.{other}: one is set, expected both or none"
             ));
         }
         let alone = cert.is_empty() && !clients.is_empty();
@@ -443,6 +448,7 @@ pub fn fix_connections(config: &Config) -> ConnectionLimits {
 mod tests {
     use super::*;
     use crate::arrays::FixSession;
+    use crate::config;
 
     #[test]
     fn a_connection_may_hold_the_largest_message_of_any_session() {
@@ -458,6 +464,35 @@ mod tests {
         for door in [batch, openrtb, spend] {
             assert!((door.limits)(&config).input_bytes_max < 16_777_216, "{}", door.name);
         }
+    }
+
+    #[test]
+    fn every_file_of_a_doors_tls_that_is_missing_is_told_with_its_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("weir.toml");
+        let text =
+            "[fix]\ntls_cert = \"/no/cert\"\ntls_key = \"/no/key\"\n\ntls_clients = \"/no/ca\"\n";
+        std::fs::write(&file, text).unwrap();
+        let config = config::load(Some(&file), std::iter::empty()).unwrap();
+        let told = DOORS[3].read_tls(&config).unwrap_err();
+        let told = config::placed(Some(&file), std::iter::empty(), told);
+        let expected = [
+            "2: fix.tls_cert /no/cert: ",
+            "3: fix.tls_key /no/key: ",
+            "5: fix.tls_clients /no/ca: ",
+        ];
+        assert_eq!(told.len(), expected.len(), "{told:#?}");
+        for (told, expected) in told.iter().zip(expected) {
+            assert!(told.starts_with(&format!("{}:{expected}", file.display())), "{told}");
+        }
+        std::fs::write(&file, "[fix]\n\ntls_key = \"/no/key\"\n").unwrap();
+        let half = config::load(Some(&file), std::iter::empty()).unwrap_err();
+        assert!(
+            half[0]
+                .to_string()
+                .ends_with(":3: fix.tls_key and fix.tls_cert: one is set, expected both or none"),
+            "{half:?}"
+        );
     }
 
     #[test]

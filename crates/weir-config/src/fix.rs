@@ -9,7 +9,7 @@ use door_fix::{
     SessionSpec, Unaddressed, VenueSpec,
 };
 use door_transport::Dial;
-use door_transport::tls::{ClientOptions, ClientTls, Identity};
+use door_transport::tls::{ClientOptions, ClientTls, Identity, TlsError};
 use fix_session::Schedule;
 
 use crate::arrays::{Entry, EntryPlaces, FixSession, FixVenue};
@@ -35,6 +35,7 @@ pub fn sessions(config: &Config) -> Result<FixSessions, Vec<ConfigError>> {
         let mut faults = EntryFaults::of(entry);
         let spec = venue(entry, &mut faults);
         addresses(entry, &mut faults);
+        check_tls(entry, &mut faults);
         judged.venue(spec, faults);
     }
     judged.together()
@@ -257,15 +258,21 @@ pub fn dials(config: &Config) -> Result<Vec<Dial>, Vec<ConfigError>> {
     let dials = config.arrays.fix_venue.iter().map(|entry| {
         let mut faults = EntryFaults::of(entry);
         let addresses = addresses(entry, &mut faults);
+        check_tls(entry, &mut faults);
+        let tls = entry.tls.then(|| client_tls(entry, &mut faults));
         errors.append(&mut faults.errors);
-        let tls = entry.tls.then(|| client_tls(entry)).transpose();
-        let tls = tls.map_err(|text| errors.push(wrong(entry, "tls", text)));
+        // Without its certificates a venue with TLS is not dialled at all.
+        let tls = tls.map_or(Some(None), |tls| tls.map(Some))?;
         let limits = Some(fix_connections(config));
         // A venue may take connections and refuse every Logon.
-        Dial { tls: tls.ok().flatten(), limits, is_confirmed: true, ..Dial::new(addresses) }
+        Some(Dial { tls, limits, is_confirmed: true, ..Dial::new(addresses) })
     });
-    let dials = dials.collect();
-    if errors.is_empty() { Ok(dials) } else { Err(errors) }
+    // All of them are looked at, whatever is wrong with the first.
+    let dials: Vec<Option<Dial>> = dials.collect();
+    match dials.into_iter().collect() {
+        Some(dials) if errors.is_empty() => Ok(dials),
+        _ => Err(errors),
+    }
 }
 
 /// Returns the names of the sessions and venues that have to log on anew although nothing of their FIX session is another: who may log on
@@ -299,12 +306,16 @@ fn schedule_of(text: &str, faults: &mut EntryFaults<'_>) -> Schedule {
 /// The keys that both kinds of entries have.
 macro_rules! keys {
     ($entry:ident, $faults:ident) => {{
-        for (key, value) in
-            [("sender_comp_id", &$entry.sender_comp_id), ("target_comp_id", &$entry.target_comp_id)]
-        {
-            if value.is_empty() {
-                $faults.need(key, value, "a CompID, such as \"GATE\"");
-            }
+        if $entry.sender_comp_id.is_empty() {
+            $faults.need("sender_comp_id", "", "a CompID, such as \"GATE\"");
+        }
+        if $entry.target_comp_id.is_empty() {
+            let name = if $entry.name.is_empty() { "; it is the name of the entry, too, as `name` is not set" } else { "" };
+            $faults.need("target_comp_id", "", format!("a CompID, such as \"GATE\"{name}"));
+        }
+        if $entry.next_expected && $entry.begin_string == "FIX.4.2" {
+            let text = "found true, expected false: FIX.4.2 has no NextExpectedMsgSeqNum (789), which is there from FIX.4.4 on";
+            $faults.push("next_expected", text);
         }
         let name = if $entry.name.is_empty() { &$entry.target_comp_id } else { &$entry.name };
         SessionKeys {
@@ -330,21 +341,23 @@ macro_rules! keys {
 
 fn client(config: &Config, entry: &FixSession, faults: &mut EntryFaults<'_>) -> SessionSpec {
     let keys = keys!(entry, faults);
+    if entry.name() == "all" {
+        let text = "found \"all\", expected another name: a venue's unaddressed = \"all\" does not mean one session";
+        faults.push(faults.name_key(), text);
+    }
     if entry.limits != "none" {
         let expected = "\"none\": the gate asks for no money yet, which has to be said";
         faults.need("limits", &entry.limits, expected);
     }
     let venues = &config.arrays.fix_venue;
-    let known: Vec<&str> = venues.iter().map(FixVenue::name).collect();
+    let known = venues.iter().map(FixVenue::name).filter(|name| !name.is_empty());
+    let known: Vec<&str> = known.collect();
     let route = match entry.route.as_str() {
         "echo" => Route::Echo,
         route => Route::Venue(route.to_owned()),
     };
     // Where a venue's name cannot be read nobody knows whose the route is.
-    let are_known = !venues.iter().any(|one| {
-        one.places.is_wrong("name")
-            || (one.name.is_empty() && one.places.is_wrong("target_comp_id"))
-    });
+    let are_known = !venues.iter().any(|one| one.places.is_wrong("name") || one.name().is_empty());
     let is_set = !entry.route.is_empty();
     if route != Route::Echo && !known.contains(&&*entry.route) && (are_known || !is_set) {
         let known = [&known[..], &["echo"]].concat().join(", ");
@@ -372,6 +385,10 @@ fn client(config: &Config, entry: &FixSession, faults: &mut EntryFaults<'_>) -> 
 fn venue(entry: &FixVenue, faults: &mut EntryFaults<'_>) -> VenueSpec {
     let mut spec = VenueSpec::new("", "", "");
     spec.keys = keys!(entry, faults);
+    if entry.name() == "echo" {
+        let text = "found \"echo\", expected another name: a session with route = \"echo\" gets its messages back, and none could reach this venue";
+        faults.push(faults.name_key(), text);
+    }
     spec.max_order_age_ms = entry.max_order_age_ms;
     spec.unaddressed = match entry.unaddressed.as_str() {
         "all" => Unaddressed::All,
@@ -386,12 +403,12 @@ fn addresses(entry: &FixVenue, faults: &mut EntryFaults<'_>) -> Vec<SocketAddr> 
     }
     let mut found = Vec::new();
     for text in &entry.connect {
-        match text.parse() {
-            Ok(address) => found.push(address),
-            Err(_) => faults.push(
+        match text.parse::<SocketAddr>() {
+            Ok(address) if address.port() != 0 => found.push(address),
+            _ => faults.push(
                 "connect",
                 format!(
-                    "found {text:?}, expected an address in numbers and a port, such as \"127.0.0.1:7790\""
+                    "found {text:?}, expected an address in numbers and a port from 1 to 65535, such as \"127.0.0.1:7790\""
                 ),
             ),
         }
@@ -399,25 +416,75 @@ fn addresses(entry: &FixVenue, faults: &mut EntryFaults<'_>) -> Vec<SocketAddr> 
     found
 }
 
-fn client_tls(entry: &FixVenue) -> Result<ClientTls, String> {
-    let read = |path: &str| {
-        let read = access::file::read_regular(path.as_ref(), PEM_BYTES_MAX);
-        read.map_err(|error| paths::told(path.as_ref(), &error))
-    };
-    if entry.tls_ca.is_empty() || entry.tls_cert.is_empty() != entry.tls_key.is_empty() {
-        return Err("expected tls_ca with it, and tls_cert and tls_key both or none".into());
+/// Tells which of a venue's keys for TLS do not go together: who names a certificate believes that the connection is encrypted.
+fn check_tls(entry: &FixVenue, faults: &mut EntryFaults<'_>) {
+    let keys = [
+        ("tls_ca", &entry.tls_ca),
+        ("tls_name", &entry.tls_name),
+        ("tls_cert", &entry.tls_cert),
+        ("tls_key", &entry.tls_key),
+    ];
+    if !entry.tls {
+        let set = keys.iter().filter(|(_, value)| !value.is_empty());
+        for (key, _) in set.filter(|_| !faults.places.is_wrong("tls")) {
+            faults.push(key, format!("is set, and tls is not true: the venue would be dialled in clear text; set tls = true, or leave {key} out"));
+        }
+        return;
     }
-    let roots = read(&entry.tls_ca)?;
-    let own = match entry.tls_cert.is_empty() {
-        true => None,
-        false => Some((read(&entry.tls_cert)?, read(&entry.tls_key)?)),
+    if entry.tls_ca.is_empty() {
+        faults.need(
+            "tls_ca",
+            &entry.tls_ca,
+            "with tls = true a file of certificates in PEM: who signs the venue's",
+        );
+    }
+    let (set, missing) = match (entry.tls_cert.is_empty(), entry.tls_key.is_empty()) {
+        (false, true) => ("tls_cert", "tls_key"),
+        (true, false) => ("tls_key", "tls_cert"),
+        _ => return,
     };
-    let identity = own.as_ref().map(|(chain, key)| Identity { chain_pem: chain, key_pem: key });
-    let options = ClientOptions { roots_pem: &roots, identity, alpn: &[] };
+    if !faults.has_told(&[missing]) {
+        faults.push(set, format!("is set, and {missing} is not: set both, or none"));
+    }
+}
+
+/// Reads the certificates of a venue. `None` where something is wrong with them, which is told of each.
+fn client_tls(entry: &FixVenue, faults: &mut EntryFaults<'_>) -> Option<ClientTls> {
+    let mut read = |key: &str, path: &str| {
+        let path = Some(path).filter(|path| !path.is_empty())?;
+        let read = access::file::read_regular(path.as_ref(), PEM_BYTES_MAX);
+        read.map_err(|error| faults.push(key, paths::told(path.as_ref(), &error))).ok()
+    };
+    let roots = read("tls_ca", &entry.tls_ca);
+    let own = (read("tls_cert", &entry.tls_cert), read("tls_key", &entry.tls_key));
+    if faults.has_told(&["tls_ca", "tls_cert", "tls_key"]) {
+        return None;
+    }
+    let identity = match &own {
+        (Some(chain), Some(key)) => Some(Identity { chain_pem: chain, key_pem: key }),
+        _ => None,
+    };
+    let options = ClientOptions { roots_pem: roots.as_ref()?, identity, alpn: &[] };
     let address = entry.connect.first().and_then(|text| text.parse::<SocketAddr>().ok());
     let address = address.map(|address| address.ip().to_string()).unwrap_or_default();
     let name = if entry.tls_name.is_empty() { &address } else { &entry.tls_name };
-    ClientTls::new(name, &options).map_err(|error| error.to_string())
+    if name.is_empty() {
+        // There is no address, which was told.
+        return None;
+    }
+    let made = ClientTls::new(name, &options);
+    made.map_err(|error| faults.push(key_of(&error), error)).ok()
+}
+
+/// The key of a venue that names what cannot be used.
+fn key_of(error: &TlsError) -> &'static str {
+    match error {
+        TlsError::Name { .. } => "tls_name",
+        TlsError::Roots(_) | TlsError::Root(_) => "tls_ca",
+        TlsError::Pem { what: "roots", .. } | TlsError::Empty { what: "roots" } => "tls_ca",
+        TlsError::Pem { what: "private key", .. } => "tls_key",
+        TlsError::Pem { .. } | TlsError::Empty { .. } | TlsError::Pair(_) => "tls_cert",
+    }
 }
 
 #[cfg(test)]
@@ -525,6 +592,139 @@ mod tests {
         let named = client.replace("sender", "name = \"D\"\nsender");
         let found = told(&format!("{venue}{client}{named}"));
         assert!(found[0].starts_with("8, 14: the sessions \"C\" and \"D\" have"), "{found:?}");
+    }
+
+    /// A venue and its client; further lines of either.
+    fn gate(venue: &str, client: &str) -> String {
+        format!(
+            "[[fix.venue]]\nname = \"v\"\nsender_comp_id = \"G\"\ntarget_comp_id = \"V\"\nconnect = [\"127.0.0.1:1\"]\n{venue}\
+             [[fix.session]]\nsender_comp_id = \"G\"\ntarget_comp_id = \"C\"\nlimits = \"none\"\nroute = \"v\"\n{client}"
+        )
+    }
+
+    #[test]
+    fn keys_of_tls_that_would_leave_a_venue_in_clear_text_are_told() {
+        for key in ["tls_ca", "tls_name", "tls_cert", "tls_key"] {
+            let expected = format!(
+                "6: fix.venue.{key}: is set, and tls is not true: the venue would be dialled in clear text; set tls = true, or leave {key} out"
+            );
+            for tls in ["", "tls = false\n"] {
+                let found = told(&gate(&format!("{key} = \"x\"\n{tls}"), ""));
+                assert_eq!(found, [expected.as_str()], "{tls}");
+            }
+        }
+        let found = told(&gate("tls_ca = \"x\"\ntls = \"yes\"\n", ""));
+        assert!(matches!(&found[..], [one] if one.starts_with("7: fix.venue.tls: ")), "{found:?}");
+        assert_eq!(told(&gate("tls_ca = \"\"\ntls_name = \"\"\n", "")), [""; 0]);
+        for (venue, expected) in [
+            ("tls = true\n", "1: fix.venue.tls_ca: is not set, expected with tls = true a file"),
+            (
+                "tls = true\ntls_ca = \"x\"\ntls_cert = \"y\"\n",
+                "8: fix.venue.tls_cert: is set, and tls_key is not: set both, or none",
+            ),
+            (
+                "tls = true\ntls_ca = \"x\"\ntls_key = \"y\"\n",
+                "8: fix.venue.tls_key: is set, and tls_cert is not: set both, or none",
+            ),
+            (
+                "tls = true\ntls_ca = \"x\"\ntls_key = \"y\"\ntls_crt = \"z\"\n",
+                "9: fix.venue.tls_crt: there is no such key; did you mean tls_cert?",
+            ),
+        ] {
+            let found = told(&gate(venue, ""));
+            assert!(matches!(&found[..], [one] if one.starts_with(expected)), "{found:#?}");
+        }
+    }
+
+    #[test]
+    fn each_file_of_a_venues_tls_is_told_at_its_own_key() {
+        let folder = tempfile::tempdir().unwrap();
+        let empty = folder.path().join("empty");
+        std::fs::write(&empty, "").unwrap();
+        let told = |keys: &str| {
+            let file = folder.path().join("weir.toml");
+            std::fs::write(&file, gate(keys, "")).unwrap();
+            let config = config::load(Some(&file), std::iter::empty()).unwrap();
+            let told = dials(&config).unwrap_err().into_iter();
+            let name = format!("{}:", file.display());
+            told.map(|error| error.to_string().replace(&name, "")).collect::<Vec<_>>()
+        };
+        let missing = told(
+            "tls_ca = \"/no/ca\"\ntls_cert = \"/no/cert\"\ntls_key = \"/no/key\"\ntls = true\n",
+        );
+        assert_eq!(missing.len(), 3, "{missing:#?}");
+        for (told, expected) in missing.iter().zip([
+            "6: fix.venue.tls_ca: /no/ca: ",
+            "7: fix.venue.tls_cert: /no/cert: ",
+            "8: fix.venue.tls_key: /no/key: ",
+        ]) {
+            assert!(told.starts_with(expected), "{told}");
+        }
+        let roots = told(&format!("tls = true\ntls_ca = {:?}\n", empty.to_str().unwrap()));
+        assert_eq!(
+            roots,
+            ["7: fix.venue.tls_ca: roots: no certificate; expected at least one in PEM"]
+        );
+    }
+
+    #[test]
+    fn what_would_be_without_effect_is_told() {
+        let venue =
+            gate("", "").replace("name = \"v\"", "name = \"echo\"").replace("\"v\"", "\"echo\"");
+        let found = told(&venue);
+        assert!(
+            matches!(&found[..], [one] if one.starts_with("2: fix.venue.name: found \"echo\", expected another name")),
+            "{found:#?}"
+        );
+        let found = told(&gate("", "").replace("\"C\"", "\"all\""));
+        assert!(
+            matches!(&found[..], [one] if one.starts_with("8: fix.session.target_comp_id: found \"all\", expected another name")),
+            "{found:#?}"
+        );
+        let old = "begin_string = \"FIX.4.2\"\n";
+        let next = format!("{old}next_expected = true\n");
+        let found = told(&gate(&next, &next));
+        assert_eq!(found.len(), 2, "{found:#?}");
+        assert!(
+            found[0].starts_with(
+                "7: fix.venue.next_expected: found true, expected false: FIX.4.2 has no"
+            ),
+            "{found:#?}"
+        );
+        assert!(found[1].starts_with("14: fix.session.next_expected: "), "{found:#?}");
+        assert_eq!(told(&gate("next_expected = true\n", "")), [""; 0]);
+        let found = told(&gate("", "").replace("127.0.0.1:1", "127.0.0.1:0"));
+        assert_eq!(
+            found,
+            [
+                "5: fix.venue.connect: found \"127.0.0.1:0\", expected an address in numbers and a port from 1 to 65535, such as \"127.0.0.1:7790\""
+            ]
+        );
+    }
+
+    #[test]
+    fn a_mistyped_key_beside_the_right_one_hides_nothing_of_it() {
+        let found = told(&gate("conect = [\"127.0.0.1:2\"]\n", ""));
+        assert_eq!(
+            found,
+            [
+                "6: fix.venue.conect: there is no such key; did you mean connect? It is set beside this one; leave this one out."
+            ]
+        );
+        let both = gate("conect = [\"127.0.0.1:2\"]\n", "").replace("127.0.0.1:1", "venue:1");
+        let found = told(&both);
+        assert!(
+            found.len() == 2 && found[0].starts_with("5: fix.venue.connect: found \"venue:1\""),
+            "{found:#?}"
+        );
+    }
+
+    #[test]
+    fn a_venue_without_a_name_is_told_with_its_line_and_what_is_missing() {
+        let nameless =
+            gate("", "").replace("name = \"v\"\n", "").replace("target_comp_id = \"V\"\n", "");
+        let expected = "1: fix.venue.target_comp_id: is not set, expected a CompID, such as \"GATE\"; it is the name of the entry, too, as `name` is not set";
+        assert_eq!(told(&nameless), [expected]);
     }
 
     #[test]

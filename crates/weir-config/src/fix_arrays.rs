@@ -8,14 +8,14 @@ use crate::arrays::{Entry, entry};
 entry! {
     /// A client's session at the FIX door.
     pub FixSession = fix.session by name or target_comp_id {
-        name: String = String::new(), " What the session is called in tools; empty: its `target_comp_id`. No two sessions have one name.";
+        name: String = String::new(), " What the session is called in tools; empty: its `target_comp_id`. No two sessions have one name, and none is called `all`.";
         begin_string: String = "FIX.4.4".into(), " Version: \"FIX.4.2\", \"FIX.4.4\" or \"FIXT.1.1\".";
         default_appl_ver_id: String = "9".into(), " With \"FIXT.1.1\": \"9\" or \"FIX.5.0SP2\".";
         sender_comp_id: String = String::new(), " Our CompID: SenderCompID (49) of what we send. Required.";
         target_comp_id: String = String::new(), " The client's CompID: TargetCompID (56) of what we send. Required.";
         heart_bt_int_s: u32 = 30, [0..=86_400], " Kept for the client's side; the gate takes the HeartBtInt (108) of the client's Logon.";
         reset_on_logon: bool = false, " Both sequence numbers begin at 1 with each logon.";
-        next_expected: bool = false, " NextExpectedMsgSeqNum (789) is sent and acted upon.";
+        next_expected: bool = false, " NextExpectedMsgSeqNum (789) is sent and acted upon; FIX.4.2 has none.";
         resend_chunk: u64 = 0, " How many messages one ResendRequest asks for; 0 = all that are missing.";
         schedule: String = String::new(), " When the session is open: \"mon-fri 08:00-17:00 Europe/London\", or \"daily 17:00 America/New_York\" for one that only begins anew then; empty: always.";
         throttle_per_s: u32 = 0, " Application messages taken in any second; those above it are answered j 380=0; 0 = no limit.";
@@ -36,7 +36,7 @@ entry! {
 entry! {
     /// A venue of the FIX door: a session whose connection we open.
     pub FixVenue = fix.venue by name or target_comp_id {
-        name: String = String::new(), " What the venue is called in routes and tools; empty: its `target_comp_id`. No two sessions or venues have one name.";
+        name: String = String::new(), " What the venue is called in routes and tools; empty: its `target_comp_id`. No two sessions or venues have one name, and no venue is called `echo`.";
         begin_string: String = "FIX.4.4".into(), " Version: \"FIX.4.2\", \"FIX.4.4\" or \"FIXT.1.1\"; that of the clients whose orders it gets.";
         default_appl_ver_id: String = "9".into(), " With \"FIXT.1.1\": \"9\" or \"FIX.5.0SP2\".";
         sender_comp_id: String = String::new(), " Our CompID: SenderCompID (49) of what we send. Required.";
@@ -44,7 +44,7 @@ entry! {
         connect: Vec<String> = Vec::new(), " Its addresses, such as [\"192.0.2.7:7790\"], in numbers; tried in turn, also after a Logon that failed. Required.";
         heart_bt_int_s: u32 = 30, [1..=86_400], " HeartBtInt (108) of our Logon, seconds.";
         reset_on_logon: bool = false, " Both sequence numbers begin at 1 with each logon.";
-        next_expected: bool = false, " NextExpectedMsgSeqNum (789) is sent and acted upon.";
+        next_expected: bool = false, " NextExpectedMsgSeqNum (789) is sent and acted upon; FIX.4.2 has none.";
         resend_chunk: u64 = 0, " How many messages one ResendRequest asks for; 0 = all that are missing.";
         schedule: String = String::new(), " When the session is open, as of `fix.session`.";
         throttle_per_s: u32 = 0, " Application messages taken in any second; 0 = no limit.";
@@ -55,7 +55,7 @@ entry! {
         outbound_bytes_max: usize = 1_048_576, [4_096..=1_073_741_824], " A venue that leaves more than this unread is disconnected; its messages are in the store and come by a gap.";
         unaddressed: String = "all".into(), " The session that gets what names nobody's order or request; \"all\": with one client it goes there, with several it is kept, counted and told.";
         max_order_age_ms: u64 = 0, [0..=86_400_000], " An order that the venue asks for again when it is older than this, milliseconds, is not sent, and its client is told; 0 = whatever its age.";
-        tls: bool = false, " The connection speaks TLS; `tls_ca` is required then.";
+        tls: bool = false, " The connection speaks TLS; `tls_ca` is required then. With `false` the other keys of TLS are refused.";
         tls_ca: String = String::new(), " PEM: who signs the venue's certificate.";
         tls_name: String = String::new(), " The name that the venue's certificate must have; empty: its address.";
         tls_cert: String = String::new(), " Our certificate for a venue that asks for one, PEM.";

@@ -1,6 +1,7 @@
 //! The types that a key of the configuration can have: how each is written, read and printed.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -43,6 +44,10 @@ pub(crate) trait Value: Sized {
     /// Is it written without quotes, as a number or a boolean?
     const IS_BARE: bool = false;
     fn read(written: &Written) -> Option<Self>;
+    /// What was written that is no such value.
+    fn found(written: &Written) -> String {
+        written.to_string()
+    }
     fn print(&self) -> String;
     /// The value, where it is a whole number.
     fn number(&self) -> Option<u64> {
@@ -253,6 +258,12 @@ impl Value for Vec<String> {
         let Written::List(entries) = written else { return None };
         entries.iter().map(String::read).collect()
     }
+    fn found(written: &Written) -> String {
+        let Written::List(entries) = written else { return written.to_string() };
+        let other = entries.iter().position(|entry| String::read(entry).is_none());
+        let told = |at: usize| format!("{} as entry {} of the list", entries[at], at + 1);
+        other.map_or_else(|| written.to_string(), told)
+    }
     fn print(&self) -> String {
         format!("{self:?}")
     }
@@ -291,9 +302,17 @@ impl Value for bool {
     }
 }
 
+/// What to write; of a number that has a range of its own, one of that range.
+pub(crate) fn expected<T: Value>(range: &[RangeInclusive<u64>]) -> String {
+    match range.first() {
+        Some(range) => format!("a whole number from {} to {}", range.start(), range.end()),
+        None => T::EXPECTED.to_owned(),
+    }
+}
+
 /// What was written, and what would be right.
-pub(crate) fn wrong<T: Value>(written: &Written) -> String {
-    format!("found {written}, expected {}", T::EXPECTED)
+pub(crate) fn wrong<T: Value>(written: &Written, range: &[RangeInclusive<u64>]) -> String {
+    format!("found {}, expected {}", T::found(written), expected::<T>(range))
 }
 
 /// What stands in the file.

@@ -22,14 +22,9 @@ impl Certificates {
     /// # Errors
     /// What is wrong at any of the doors.
     pub fn read(config: &Config) -> Result<Certificates, Vec<String>> {
-        let read = |door: &DoorSpec| {
-            let Some(texts) = door.read_tls(config)? else { return Ok(None) };
-            let asks_clients = texts.asks_clients();
-            let tls = ServerTls::new(&texts.options()).map_err(|error| wrong(door, &error))?;
-            Ok(Some(DoorTls { tls, asks_clients }))
-        };
-        let (found, failed): (Vec<_>, Vec<_>) = DOORS.iter().map(read).partition(Result::is_ok);
-        let errors: Vec<String> = failed.into_iter().filter_map(Result::err).collect();
+        let (found, failed): (Vec<_>, Vec<_>) =
+            DOORS.iter().map(|door| read(door, config)).partition(Result::is_ok);
+        let errors: Vec<String> = failed.into_iter().filter_map(Result::err).flatten().collect();
         if errors.is_empty() {
             Ok(Certificates(found.into_iter().flatten().collect()))
         } else {
@@ -62,6 +57,13 @@ impl Certificates {
     pub(crate) fn of(&self, door: usize) -> Option<&ServerTls> {
         self.0.get(door).and_then(Option::as_ref).map(|door| &door.tls)
     }
+}
+
+fn read(door: &DoorSpec, config: &Config) -> Result<Option<DoorTls>, Vec<String>> {
+    let Some(texts) = door.read_tls(config)? else { return Ok(None) };
+    let asks_clients = texts.asks_clients();
+    let tls = ServerTls::new(&texts.options()).map_err(|error| vec![wrong(door, &error)])?;
+    Ok(Some(DoorTls { tls, asks_clients }))
 }
 
 /// Returns what of a door's TLS would change that only a start may change: without this, a door that asks for certificates would stand

@@ -522,12 +522,13 @@ fn check(args: &CheckArgs, out: &mut Out) -> Result<ExitCode, String> {
     let is_sound = told.is_empty();
     let mut errors: Vec<String> = told.iter().map(ToString::to_string).collect();
     errors.extend(fix_files(&read, &errors));
+    let doors = Certificates::read(&read).err().unwrap_or_default();
     let mut config = if is_sound { read } else { Config::default() };
     if let Some(data) = &args.data {
         config.node.data_dir.clone_from(data);
     }
-    errors.extend(weir_survey::door_options(&config).err().into_iter().flatten());
-    errors.extend(Certificates::read(&config).err().into_iter().flatten());
+    let doors = [weir_survey::door_options(&config).err().unwrap_or_default(), doors].concat();
+    errors.extend(config::placed(args.files.config.as_deref(), config::environment(), doors));
     if args.print {
         let _ = write!(out, "{}", config.print());
     }

@@ -250,7 +250,13 @@ fn check_judges_certificates_as_a_start_does() {
     for (wrong, expected) in [
         ("[batch]\ntls_cert = \"x\"\n".into(), "batch.tls_cert and batch.tls_key: one is set"),
         ("[openrtb]\ntls_clients = \"x\"\n".into(), "openrtb.tls_clients is set without"),
-        (keys("batch", "/nowhere", &path("key")), "batch.tls_cert /nowhere: No such file"),
+        (keys("batch", "/nowhere", &path("key")), ":2: batch.tls_cert /nowhere: No such file"),
+        (keys("batch", "/nowhere", "/gone"), ":3: batch.tls_key /gone: No such file"),
+        // Also where something else is wrong.
+        (
+            keys("batch", "/nowhere", "/gone") + "[log]\nlevel = \"loud\"\n",
+            ":2: batch.tls_cert /nowhere: No such file",
+        ),
         (
             keys("openrtb", &path("cert"), &path("cert")),
             "openrtb.tls_cert, openrtb.tls_key, openrtb.tls_clients: private key",
