@@ -133,6 +133,22 @@ impl<C> Outbox<'_, C> {
         true
     }
 
+    /// Ends the connection at once with [`CloseReason::Stalled`]: its unsent answers are dropped, here and in the kernel. For a peer that
+    /// leaves more unread than a service may keep for it, where [`close`](Self::close) would keep it until `stalled_ms_max`. False when
+    /// it is closed already.
+    pub fn cut(&mut self, id: ConnId) -> bool {
+        let Some(conn) = self.conns.get(id) else { return false };
+        if !conn.is_writable() {
+            return false;
+        }
+        conn.phase = Phase::Dead(CloseReason::Stalled);
+        if !conn.dirty {
+            conn.dirty = true;
+            self.dirty.push(id.slot);
+        }
+        true
+    }
+
     /// Whether the worker is stopping: nothing more is accepted, nor read but where [`Limits`](crate::Limits) say so, and once a turn says
     /// `drained` every connection is closed.
     pub fn stopping(&self) -> bool {

@@ -66,7 +66,7 @@ pub enum CloseReason {
     Idle,
     /// A message begun and not finished for `partial_ms_max`.
     SlowMessage,
-    /// Answers not taken for `stalled_ms_max`.
+    /// Answers not taken for `stalled_ms_max`, or more of them than the service keeps ([`Outbox::cut`](crate::Outbox::cut)).
     Stalled,
     /// An unfinished message above `input_bytes_max`.
     TooLarge,

@@ -16,6 +16,7 @@ counters! {
         peer_rejects: "Messages of ours that a peer answered with a Reject (3).";
         lost: "Messages that a peer gave up with a SequenceReset, numbers that show that one side has lost data, and records that cannot be read.", failing("fix_lost", "/docs/fix.md#alarms");
         unaddressed: "Messages of a venue that could go to no client; they are in the venue's store.", failing("fix_unaddressed", "/docs/fix.md#alarms");
+        unread: "Connections that were closed because the peer left more than `outbound_bytes_max` unread.";
         store_failures: "Steps whose messages could not be kept, so that nothing of them left.", failing("fix_store", "/docs/fix.md#alarms");
     }
 }
@@ -60,6 +61,16 @@ impl FixCounts {
                 None => tracing::warn!(session, ?other, "FIX"),
             },
         }
+    }
+
+    /// Counts a connection that was closed because its peer does not read, and writes it to the log.
+    pub(super) fn tell_unread(&self, session: &str, bytes: usize) {
+        self.unread.add(1);
+        tracing::warn!(
+            session,
+            bytes,
+            "FIX: the peer left more than outbound_bytes_max unread and is disconnected; it gets these messages by a gap"
+        );
     }
 
     fn tell_notice(&self, session: &str, notice: &Notice) {

@@ -39,6 +39,8 @@ const DOOR_TICK_MS: u64 = 1_000;
 const TICK_MS_MAX: u64 = 250;
 /// How many questions of operators are answered in a turn.
 const ASKS_MAX: usize = 16;
+/// What is sent again and waits for its peer is at most this, whatever may be left unread: half of what the transport keeps, and a part more.
+const RESENT_BYTES_MAX: usize = 1 << 20;
 /// What a client reads in the Logout of a node that stops.
 const STOPPING: &str = "the gate is stopping";
 
@@ -184,6 +186,8 @@ pub(crate) struct FixDoor {
     open: Vec<(ConnId, Option<SocketAddr>)>,
     /// Bytes for connections other than those that a step was about.
     ready: Vec<Ready>,
+    /// Connections whose peers leave too much unread.
+    slow: Vec<(ConnId, Unread)>,
     /// Work space: the bytes of one step.
     bytes: Vec<u8>,
     ticks: u32,
@@ -264,6 +268,7 @@ impl FixDoor {
             asks,
             open: Vec::new(),
             ready: Vec::new(),
+            slow: Vec::new(),
             bytes: Vec::new(),
             ticks: 0,
         }
@@ -282,6 +287,8 @@ impl FixDoor {
         if conn.line.is_none() {
             conn.line = sessions.opened(id.to_bits(), conn.peer.clone(), clock);
         }
+        let unread = conn.line.as_ref().and_then(|line| unread_by(sessions, line, out));
+        self.slow.extend(unread.map(|unread| (id, unread)));
         // What earlier steps had for it has lower numbers, and goes first.
         let is_over = write_ready(&mut self.ready, id, out);
         let done = conn.line.as_mut().map(|line| {
@@ -291,9 +298,7 @@ impl FixDoor {
             if sessions.is_resending(line) {
                 out.ask_for_more();
             }
-            let unsent_max = sessions.unsent_bytes_max(line);
-            // It does not read: its messages are in the store, and it gets them by a gap.
-            done.close |= is_over || (unsent_max > 0 && out.len() > unsent_max);
+            done.close |= is_over;
             done
         });
         self.take_rest();
@@ -417,6 +422,16 @@ impl FixDoor {
         tracing::warn!(venue = name, %address, ?why, retry_ms, "FIX: a venue cannot be reached");
     }
 
+    /// Ends the connections of those that do not read.
+    fn cut<S>(&mut self, outbox: &mut DoorOutbox<'_, '_, S, FixConn>) {
+        for (id, Unread { session, bytes }) in self.slow.drain(..) {
+            if outbox.all().cut(id) {
+                let name = self.sessions.as_ref().and_then(|sessions| sessions.name(session));
+                self.counters.fix.tell_unread(name.unwrap_or(""), bytes);
+            }
+        }
+    }
+
     /// Says to every session that the node stops. What has no session ends.
     fn log_out<S>(&mut self, till: &Till, outbox: &mut DoorOutbox<'_, '_, S, FixConn>) {
         for (id, _) in self.open.clone() {
@@ -430,6 +445,22 @@ impl FixDoor {
             }
         }
     }
+}
+
+/// What waits for the peer of a session, where it is more than may wait.
+struct Unread {
+    session: usize,
+    bytes: usize,
+}
+
+/// What waits for a peer that leaves too much unread. It was offered to the kernel before: what a step adds is not judged before it was.
+fn unread_by(sessions: &Sessions, line: &Line, out: &Out<'_>) -> Option<Unread> {
+    let session = sessions.session_of(line)?;
+    let max = match sessions.is_resending(line) {
+        true => sessions.unsent_bytes_max(line).max(RESENT_BYTES_MAX),
+        false => sessions.unsent_bytes_max(line),
+    };
+    (out.len() > max).then_some(Unread { session, bytes: out.len() })
 }
 
 /// Writes what is ready for a connection. Reports whether the connection is to be closed.
@@ -625,16 +656,19 @@ impl Door for FixDoor {
         self.confirm(outbox);
         for ready in self.ready.drain(..) {
             let id = ConnId::from_bits(ready.line);
-            let unsent_max = self.sessions.as_ref();
-            let is_slow = outbox.with(id, |conn, out| {
+            let sessions = self.sessions.as_ref();
+            let unread = outbox.with(id, |conn: &mut FixConn, out| {
+                let unread = sessions.zip(conn.line.as_ref());
+                let unread = unread.and_then(|(sessions, line)| unread_by(sessions, line, out));
                 out.write(&ready.bytes);
-                let (sessions, line) = unsent_max.zip(conn.line.as_ref())?;
-                Some(out.len() > sessions.unsent_bytes_max(line))
+                unread
             });
-            if ready.close || is_slow.flatten() == Some(true) {
+            self.slow.extend(unread.flatten().map(|unread| (id, unread)));
+            if ready.close {
                 outbox.all().close(id);
             }
         }
+        self.cut(outbox);
     }
 
     /// Each session has the peer's Logout, or has waited for it as long as the protocol says, and the journal knows how far they came.

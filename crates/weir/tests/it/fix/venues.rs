@@ -1,10 +1,12 @@
 //! Venues that do not let the node in, and what it sends them in which order.
 
+use std::collections::HashSet;
 use std::net::{SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
 
+use super::operating::wait_state;
 use super::{Client, SESSION, field, setup};
-use crate::support::{Node, Setup};
+use crate::support::{Node, Setup, over_transports};
 
 /// A client of a venue, which is at the first of these addresses that lets the node in.
 pub(super) fn with_venue(addresses: &[SocketAddr], more: &str) -> Setup {
@@ -117,4 +119,45 @@ fn orders_that_pass_while_the_venue_speaks_leave_in_the_order_of_their_numbers()
             has_answer |= message.contains("|112=are you there|");
         }
     }
+}
+
+#[test]
+fn a_client_that_never_reads_is_disconnected_and_gets_everything_by_a_gap() {
+    let ([listener], addresses) = listeners();
+    let setup = || {
+        let setup = with_venue(&addresses, "durability = \"written\"\n");
+        let config = setup.folder().join("weir.toml");
+        let text = std::fs::read_to_string(&config).unwrap();
+        let small = "durability = \"written\"\noutbound_bytes_max = 65536\n[[fix.venue]]";
+        std::fs::write(&config, text.replace("[[fix.venue]]", small)).unwrap();
+        // Only the limit ends it.
+        setup.with("transport.stalled_ms_max", "600000")
+    };
+    over_transports(setup, |node| {
+        let mut venue = accept(&listener, 1);
+        venue.send("A", "98=0|108=30|");
+        let mut client = Client::log_on(node, 1);
+        node.wait_stat("both", |stat| stat["doors"]["fix"]["logons"] == 2);
+        client.order("mine");
+        venue.receive_message();
+        let text = "x".repeat(20_000);
+        let mut sent = 0;
+        // Buffers of the kernel on both sides take some MiB before the node has to keep anything.
+        while node.stat()["doors"]["fix"]["unread"] == 0 {
+            assert!(sent < 6_000, "120 MB are unread, and the client is still there");
+            for _ in 0..50 {
+                sent += 1;
+                venue.send("8", &format!("11=mine|17=E{sent}|150=0|39=0|58={text}|"));
+            }
+        }
+        wait_state(node, "CLIENT1", "waiting");
+        drop(client);
+        let mut client = Client::log_on(node, 3);
+        client.send("2", "7=2|16=0|");
+        // The last ones may come for the first time meanwhile.
+        let mut reports = HashSet::new();
+        while reports.len() < sent {
+            reports.insert(field(&client.receive_message(), "17"));
+        }
+    });
 }
