@@ -10,6 +10,9 @@ use crate::peer::{AddressRange, Peer};
 /// The longest BodyLength (9) that may be configured: a frame is below 2^31 bytes.
 const BODY_BYTES_MAX: usize = 1 << 30;
 
+/// DefaultApplVerID (1137) of the one version of the application that there is with `FIXT.1.1`.
+const FIX_50_SP2: &str = "9";
+
 /// What stands behind a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Route {
@@ -81,7 +84,7 @@ impl SessionKeys {
         SessionKeys {
             name: target.to_owned(),
             begin_string: begin_string.to_owned(),
-            default_appl_ver_id: "9".to_owned(),
+            default_appl_ver_id: FIX_50_SP2.to_owned(),
             sender_comp_id: sender.to_owned(),
             target_comp_id: target.to_owned(),
             heart_bt_int_s: 30,
@@ -211,7 +214,7 @@ impl SessionKeys {
         if !["FIX.4.2", "FIX.4.4", "FIXT.1.1"].contains(&self.begin_string.as_str()) {
             return wrong("begin_string", &self.begin_string, "FIX.4.2, FIX.4.4 or FIXT.1.1");
         }
-        if !["9", "FIX.5.0SP2"].contains(&self.default_appl_ver_id.as_str()) {
+        if ![FIX_50_SP2, "FIX.5.0SP2"].contains(&self.default_appl_ver_id.as_str()) {
             return wrong("default_appl_ver_id", &self.default_appl_ver_id, "9 or FIX.5.0SP2");
         }
         for (key, value) in
@@ -470,7 +473,8 @@ fn checked(keys: SessionKeys, kind: Kind, dictionaries: &mut Dictionaries) -> Ch
     };
     let (sender, target) = (&keys.sender_comp_id, &keys.target_comp_id);
     let config = SessionConfig {
-        default_appl_ver_id: keys.default_appl_ver_id.clone(),
+        // Both names that the key may have are those of this one.
+        default_appl_ver_id: FIX_50_SP2.to_owned(),
         heart_bt_int_s: keys.heart_bt_int_s,
         reset_on_logon: keys.reset_on_logon,
         next_expected: keys.next_expected,

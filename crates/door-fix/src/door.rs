@@ -1,6 +1,6 @@
 //! The door: connections, the sessions they belong to, and the steps of both.
 
-use fix::{Framing, Index, ValueError, frame};
+use fix::{Framing, Index, ValueError, frame, is_misled};
 use fix_session::{
     Disconnect, MessageStores, Notice, Now, Outbox, Session, SessionState, StoreError, Turn,
 };
@@ -493,9 +493,9 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         input: &[u8],
     ) -> Result<Option<usize>, (Option<usize>, Refused)> {
         let frame = match frame(input, LOGON_BYTES_MAX) {
-            Framing::Partial { .. } => return Ok(None),
+            Framing::Partial { .. } if !is_misled(input) => return Ok(None),
             Framing::Whole(frame) => frame,
-            Framing::Ignored { .. } | Framing::TooLong { .. } => {
+            Framing::Partial { .. } | Framing::Ignored { .. } | Framing::TooLong { .. } => {
                 return Err((None, Refused::NoMessage));
             }
         };

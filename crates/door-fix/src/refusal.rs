@@ -34,9 +34,10 @@ impl Cause {
         }
     }
 
-    /// CxlRejReason (102).
+    /// CxlRejReason (102). FIX 4.2 knows only 0 to 3, where 2 is what a broker decides.
     fn cancel_reason(self, is_42: bool) -> &'static [u8] {
         match self {
+            Cause::Duplicate if is_42 => b"2",
             Cause::Duplicate => b"6",
             Cause::TooLate => b"0",
             Cause::NoRoom if is_42 => b"2",

@@ -43,7 +43,7 @@ pub struct SessionConfig {
     pub role: Role,
     /// BeginString (8) of both directions: `FIX.4.2`, `FIX.4.4` or `FIXT.1.1`.
     pub begin_string: String,
-    /// DefaultApplVerID (1137) of an initiator's Logon; an acceptor echoes the peer's. Only sent with `FIXT.1.1`.
+    /// DefaultApplVerID (1137) of a Logon with `FIXT.1.1`, as the wire has it: `9` is FIX 5.0 SP2. An acceptor takes no other one.
     pub default_appl_ver_id: String,
     /// SenderCompID (49) of what this side sends.
     pub sender_comp_id: String,

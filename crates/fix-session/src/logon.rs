@@ -111,6 +111,11 @@ impl Session {
         if message.value(98).is_some_and(|method| method != b"0") {
             return told("Unsupported EncryptMethod");
         }
+        let is_known =
+            version.is_none_or(|version| version == self.config.default_appl_ver_id.as_bytes());
+        if self.config.is_fixt() && self.config.role == Role::Acceptor && !is_known {
+            return told("Invalid/unsupported application version (1137)");
+        }
         if let Err(Rejection { reason, tag }) = self.config.strictness.validation().check(message) {
             let tag = tag.map(|tag| format!(" ({tag})")).unwrap_or_default();
             return told(&format!("{}{tag}", reason.text()));

@@ -112,6 +112,17 @@ pub fn frame(bytes: &[u8], body_bytes_max: usize) -> Framing<'_> {
     Framing::Ignored { skip: end, cause }
 }
 
+/// Reports whether the BodyLength at the start of `bytes` is known to be wrong although [`frame`] waits for more: what it leads to is there
+/// and is no CheckSum. Who takes nothing but whole messages needs not wait for the end of the garbled one.
+#[must_use]
+pub fn is_misled(bytes: &[u8]) -> bool {
+    let Ok(Some(head)) = Head::read(bytes) else { return false };
+    let trailer =
+        usize::try_from(head.body_bytes).ok().and_then(|body| head.bytes.checked_add(body));
+    let led_to = trailer.and_then(|trailer| bytes.get(trailer - 1..trailer + 3));
+    led_to.is_some_and(|led_to| led_to != b"\x0110=")
+}
+
 /// Returns the sum of all bytes modulo 256, as CheckSum (10) has it.
 #[must_use]
 pub fn sum(bytes: &[u8]) -> u8 {

@@ -63,7 +63,7 @@ mod vector;
 
 pub use decimal::{Decimal, DecimalError};
 pub use dictionary::{Dictionary, DictionaryError, FieldType};
-pub use frame::{Frame, Framing, SOH, frame, sum};
+pub use frame::{Frame, Framing, SOH, frame, is_misled, sum};
 pub use garbled::Garbled;
 pub use group::{Entries, Grouped};
 pub use index::{Fault, Field, Index, Message};

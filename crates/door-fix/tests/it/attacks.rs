@@ -212,6 +212,18 @@ fn a_logon_of_fix_42_has_user_and_password_where_it_is_asked_for_them() {
     assert!(refused.contains("58=Invalid tag number (553)"), "{refused}");
 }
 
+/// The length leads into what follows the Logon, and the message that ends it may never come.
+#[test]
+fn a_logon_that_is_misled_ends_before_its_time() {
+    let mut desk = Desk::new("FIX.4.4");
+    let at = desk.connect();
+    let line = desk.lines[at].as_mut().unwrap();
+    let logon = b"8=FIX.4.4\x019=20\x0135=A\x0134=1\x0110=000\x018=FIX.4.4\x019=5";
+    let mut out = Vec::new();
+    let step = desk.door.received(line, logon, desk.clock, &mut out);
+    assert!(step.close && out.is_empty());
+}
+
 /// What waits for a peer that does not read is bounded by who composes the door; resends stop by themselves.
 #[test]
 fn a_resend_of_much_comes_in_parts() {

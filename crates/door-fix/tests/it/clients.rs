@@ -131,6 +131,19 @@ fn reports_and_answers_go_to_who_sent_the_order_or_asked() {
     assert_eq!(floor.unaddressed(), 0);
 }
 
+/// FIX 4.2 has no 6 of CxlRejReason (102): an engine that checks would reject the answer.
+#[test]
+fn a_client_of_fix_42_is_refused_with_what_its_version_has() {
+    let (mut clients, mut venues) = specs(["", ""], |_| {});
+    clients.iter_mut().for_each(|one| one.keys.begin_string = "FIX.4.2".to_owned());
+    venues[0].keys.begin_string = "FIX.4.2".to_owned();
+    let stores: Vec<_> = (0..3).map(|_| MemoryStore::new(START_UNIX_MS)).collect();
+    let mut floor = Floor::open(Desk::passing("FIX.4.2", clients, venues, stores, ()), [1; 3]);
+    floor.says(0, "35=D|11=a|38=5|44=1|54=1|55=X|");
+    let told = floor.says(1, "35=F|11=x|41=a|");
+    assert!(told.contains("|58=Duplicate ClOrdID|102=2|434=1|"), "{told}");
+}
+
 #[test]
 fn an_id_of_another_client_is_refused() {
     let mut floor = floor(["", ""], |_| {});

@@ -2,7 +2,9 @@
 
 use door_fix::{FixSessions, Limits, Route, SessionSpec, Unaddressed, VenueSpec};
 
-use crate::desk::spec;
+use fix_session::MemoryStore;
+
+use crate::desk::{Desk, START_UNIX_MS, spec};
 
 #[test]
 fn every_error_is_told() {
@@ -81,4 +83,23 @@ fn routes_lead_to_a_venue_of_their_own_that_speaks_the_same() {
         assert!(text.contains(one), "{one} is not in\n{text}");
     }
     assert_eq!(errors.len(), 3, "{text}");
+}
+
+/// A venue of FIX 5.0 SP2 is told the value of the wire, by whichever name the version is configured.
+#[test]
+fn a_version_of_the_application_has_one_value_on_the_wire() {
+    for name in ["9", "FIX.5.0SP2"] {
+        let mut client = spec("FIXT.1.1");
+        let mut venue = VenueSpec::new("FIXT.1.1", "GATE", "VENUE");
+        client.route = Route::Venue("VENUE".to_owned());
+        client.keys.default_appl_ver_id = name.to_owned();
+        venue.keys.default_appl_ver_id = name.to_owned();
+        let stores: Vec<_> = (0..2).map(|_| MemoryStore::new(START_UNIX_MS)).collect();
+        let mut desk = Desk::passing("FIXT.1.1", vec![client], vec![venue], stores, ());
+        let (_, logon) = desk.dial();
+        assert!(logon.contains("|1137=9|"), "{logon}");
+        let at = desk.connect();
+        let logon = "35=A|34=1|98=0|108=30|1137=9|";
+        assert_eq!(desk.gets(at, logon), logon);
+    }
 }

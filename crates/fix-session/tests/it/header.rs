@@ -117,6 +117,13 @@ fn g7_a_message_without_number_ends_the_session() {
 }
 
 #[test]
+fn a_type_without_a_value_is_rejected_without_naming_it() {
+    let mut desk = Desk::logged_on_with(|config| config.strictness = Strictness::Structure);
+    let answer = "35=3|34=2|45=2|58=Tag specified without a value|371=35|373=4|";
+    assert_eq!(desk.gets("35=|34=2|11=a|"), answer);
+}
+
+#[test]
 fn g8_other_missing_header_fields_are_rejected() {
     for tag in ["49", "52", "56"] {
         let mut desk = Desk::logged_on();

@@ -16,7 +16,7 @@ fn l1_a_logon_is_answered_with_its_own_heart_beat() {
     assert!(desk.session.is_ready());
     let mut fixt = Desk::with(|config| config.begin_string = "FIXT.1.1".to_owned());
     fixt.connect();
-    let logon = "35=A|34=1|98=0|108=30|1137=8|";
+    let logon = "35=A|34=1|98=0|108=30|1137=9|";
     assert_eq!(fixt.gets(logon), logon);
 }
 
@@ -94,6 +94,16 @@ fn l8_fixt_needs_a_version_of_the_application() {
     desk.connect();
     assert_eq!(desk.gets("35=A|34=1|98=0|108=30|"), "");
     assert_eq!(desk.closed, Some(Disconnect::UnfitLogon));
+}
+
+#[test]
+fn l8_fixt_of_another_version_of_the_application_is_refused() {
+    for version in ["8", "99", "FIX.5.0SP2"] {
+        let mut desk = Desk::with(|config| config.begin_string = "FIXT.1.1".to_owned());
+        desk.connect();
+        let answer = desk.gets(&format!("35=A|34=1|98=0|108=30|1137={version}|"));
+        assert_eq!(answer, "35=5|34=1|58=Invalid/unsupported application version (1137)|");
+    }
 }
 
 #[test]

@@ -86,6 +86,18 @@ fn the_third_field_is_the_type() {
 
 /// Row G2: a length that is too long swallows the following message; both are one garbled message.
 #[test]
+fn a_length_is_known_to_be_wrong_before_its_message_ends() {
+    let misled = b"8=FIX.4.4\x019=20\x0135=A\x0134=1\x0110=000\x018=FIX";
+    for len in 0..misled.len() {
+        let is_there = len >= b"8=FIX.4.4\x019=20\x01".len() + 20 + 3;
+        assert_eq!(fix::is_misled(&misled[..len]), is_there, "{len}");
+    }
+    let whole = b"8=FIX.4.4\x019=10\x0135=A\x0134=1\x0110=000\x01";
+    assert!((0..=whole.len()).all(|len| !fix::is_misled(&whole[..len])));
+    assert!(!fix::is_misled(b"8=FIX.4.4\x019=999999999999999999\x01"));
+}
+
+#[test]
 fn a_length_that_is_too_long_swallows_the_next_message() {
     let good = made("FIX.4.4", HEARTBEAT);
     let text = String::from_utf8(good.clone()).unwrap();
