@@ -421,6 +421,12 @@ fn lines(errors: &[ConfigError]) -> String {
     format!("the configuration has {} error(s)\n{}", errors.len(), lines.join("\n"))
 }
 
+/// Puts before each line that begins with a key where the configuration sets it.
+fn with_places(file: Option<&Path>, text: &str) -> String {
+    let lines = text.lines().map(str::to_owned).collect();
+    config::placed(file, config::environment(), lines).join("\n")
+}
+
 fn run(args: RunArgs) -> Result<ExitCode, String> {
     let signals = Signals::catch()?.and_hang_up()?;
     let config = configured(&args).map_err(|errors| lines(&errors))?;
@@ -442,9 +448,10 @@ fn run(args: RunArgs) -> Result<ExitCode, String> {
     }
     let permits = Permits { new_ledger: args.new_ledger, accept_rollback: args.accept_rollback };
     let texts = |errors: Vec<ConfigError>| errors.iter().map(ToString::to_string).collect();
+    let file = args.files.config.clone();
     let source = Box::new(move || configured_again(&args).map_err(texts));
     let node = Node::start_permitted(&config, permits, weir_docs::PAGES, source);
-    let node = node.map_err(|error| error.to_string())?;
+    let node = node.map_err(|error| with_places(file.as_deref(), &error.to_string()))?;
     let unused = |name: &str| {
         DOORS.iter().any(|door| door.name == name && (door.listen)(&config).is_unused())
     };

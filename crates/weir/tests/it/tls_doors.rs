@@ -266,6 +266,14 @@ fn check_judges_certificates_as_a_start_does() {
         let said = check(&wrong);
         assert!(said.contains(expected), "{expected} not in {said}");
     }
+    let setup = Setup::new(&line(1, "10", ""));
+    let wrong = keys("batch", "/nowhere", "/gone");
+    std::fs::write(setup.folder().join("weir.toml"), wrong).unwrap();
+    let said = setup.try_start().err().expect("it does not start");
+    for expected in ["weir.toml:2: batch.tls_cert /nowhere: ", "weir.toml:3: batch.tls_key /gone: "]
+    {
+        assert!(said.contains(expected), "{expected} not in {said}");
+    }
 }
 
 #[test]
