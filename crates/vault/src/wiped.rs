@@ -21,6 +21,14 @@ impl WipedBytes {
         reserve_wiped(&mut self.0, more);
     }
 
+    /// Overwrites what is in it with zeros and gives its memory back: for bytes that were only ever added, so that there are none behind them.
+    /// Of a large room that little was put into, the rest is not touched.
+    pub fn discard_added(mut self) {
+        self.0.fill(0);
+        zeroize::optimization_barrier(self.0.as_slice());
+        drop(std::mem::take(&mut self.0));
+    }
+
     /// Overwrites all of its memory with zeros. It is empty then and keeps its room.
     pub fn wipe(&mut self) {
         self.0.clear();

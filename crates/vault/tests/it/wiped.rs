@@ -34,6 +34,11 @@ fn memory_is_zeros_before_it_is_given_back() {
     drop(dropped);
     assert_eq!(left_at(address).unwrap_or(0), 0, "dropped");
 
+    let added = WipedBytes::from(secret());
+    let address = added.as_ptr().addr();
+    added.discard_added();
+    assert_eq!(left_at(address).unwrap_or(0), 0, "discarded");
+
     // Room behind the end has been written, too.
     let mut cut = WipedBytes::from(secret());
     cut.truncate(1);

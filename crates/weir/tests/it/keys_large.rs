@@ -1,14 +1,15 @@
 //! Bodies and answers of megabytes at the keys door: they arrive and leave in parts, whatever a client does meanwhile.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::full_disk::{SmallDisk, with_own_mounts};
 use crate::keys::{Client, HELLO, audit, door, own_token, unsealed, write_secret};
 use crate::keys_attacks::{TOKENS, of, with_tokens};
-use crate::support::{Node, cores, over_transports, wait_for};
+use crate::support::{Node, cores, over_transports, wait_for, wait_value};
 
 /// More than a worker moves in one go.
 const ITEMS: usize = 30_000;
@@ -138,10 +139,14 @@ fn clients_that_vanish_give_their_room_back() {
 
 /// A connection with the head of an encrypt whose body comes in chunks.
 fn in_chunks(node: &Node, token: &str) -> TcpStream {
+    in_chunks_to(node, "encrypt/a", token)
+}
+
+fn in_chunks_to(node: &Node, path: &str, token: &str) -> TcpStream {
     let mut wire = TcpStream::connect(door(node)).unwrap();
     wire.set_read_timeout(Some(PATIENCE)).unwrap();
     let head = format!(
-        "POST /v1/transit/encrypt/a HTTP/1.1\r\nHost: localhost\r\nX-Vault-Token: {token}\r\nTransfer-Encoding: chunked\r\n\r\n"
+        "POST /v1/transit/{path} HTTP/1.1\r\nHost: localhost\r\nX-Vault-Token: {token}\r\nTransfer-Encoding: chunked\r\n\r\n"
     );
     wire.write_all(head.as_bytes()).unwrap();
     wire
@@ -176,16 +181,82 @@ fn bodies_in_chunks_are_answered_whatever_their_size_and_kept_for_nobody_without
             // Its door may have closed before all of it is sent.
             let _ = chunk(&mut wire, &[b' '; 60_000]);
         }
+        // It is refused before it ends; its client may be cut off while it still sends.
         let mut start = [0; 12];
-        assert!(wire.read_exact(&mut start).is_err() || &start == b"HTTP/1.1 413");
+        match wire.read_exact(&mut start) {
+            Ok(()) => assert_eq!(start.escape_ascii().to_string(), "HTTP/1.1 413"),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),
+        }
+        let refused = node.stat()["doors"]["keys"]["refused_http"].clone();
+        assert_eq!(refused, 1, "as too large");
         let mut wire = in_chunks(node, &token);
         chunk(&mut wire, &[b' '; 300_000]).unwrap();
         drop(wire);
         let mut wire = in_chunks(node, "nobody-123456789");
         assert_eq!(answer(&mut wire).0, 403);
         assert_eq!(wire.read(&mut [0]).unwrap(), 0, "it is closed");
-        wait_for("no more lines", || audit(&node.data()).len() == 4);
+        let mut last = Client::to(node);
+        last.encrypt("a", HELLO);
+        assert_eq!(audit(&node.data()).len(), 5, "of what was not whole is no line");
     });
+}
+
+/// Bodies in chunks that are begun and do not go on take all the room there is for such: who comes then is served otherwise. After a while they are
+/// closed, and their room is there again.
+#[test]
+fn bodies_that_do_not_go_on_refuse_nobody_and_are_closed_after_a_while() {
+    let node = unsealed()
+        .with("keys.body_bytes_max", "4000000")
+        .with("transport.partial_ms_max", "700")
+        .with("workers.cores", &cores(1))
+        .start();
+    let token = own_token(&node.data());
+    Client::to(&node).encrypt("a", HELLO);
+    let mut idle: Vec<TcpStream> = (0..4).map(|_| in_chunks(&node, &token)).collect();
+    idle.iter_mut().for_each(|wire| chunk(wire, b"{").unwrap());
+    wait_for("all room is taken", || !has_room(&node, 4_000_000, &token));
+    for items in [1, ITEMS] {
+        let mut wire = in_chunks(&node, &token);
+        body(items).as_bytes().chunks(60_000).for_each(|part| chunk(&mut wire, part).unwrap());
+        chunk(&mut wire, b"").unwrap();
+        let (status, answer) = answer(&mut wire);
+        assert_eq!((status, results(&answer)), (200, items));
+    }
+    for mut wire in idle {
+        assert_eq!(wire.read(&mut [0]).unwrap_or(0), 0, "it is closed");
+    }
+    wait_for("room again", || has_room(&node, 4_000_000, &token));
+    // One that comes slowly, and on, is not.
+    let body = body(ITEMS);
+    let mut slow = begun(&node, body.len(), &token);
+    for part in body.as_bytes().chunks(body.len() / 8) {
+        std::thread::sleep(Duration::from_millis(300));
+        slow.write_all(part).unwrap();
+    }
+    assert_eq!(answer(&mut slow).0, 200);
+}
+
+/// Answers that nobody reads are kept in parts up to a bound; beyond it they are the transport's, which keeps less and closes the slowest.
+#[test]
+fn large_answers_that_nobody_reads_are_bounded() {
+    let node = unsealed()
+        .with("keys.body_bytes_max", "2000000")
+        .with("transport.output_total_bytes_max", "8000000")
+        .with("workers.cores", &cores(1))
+        .start();
+    let token = own_token(&node.data());
+    Client::to(&node).encrypt("a", HELLO);
+    let body = body(ITEMS);
+    let mut unread = Vec::new();
+    for number in 1..=24 {
+        let mut wire = begun(&node, body.len(), &token);
+        wire.write_all(body.as_bytes()).unwrap();
+        let done = || audit(&node.data()).iter().filter(|line| line["items"] == ITEMS).count();
+        wait_for("the call", || done() == number);
+        unread.push(wire);
+    }
+    wait_for("some to be closed", || node.stat()["transport"]["closed"]["overload"] != 0);
+    Client::to(&node).encrypt("a", HELLO);
 }
 
 /// A token is asked for with the head, and once more when the body is whole.
@@ -207,6 +278,35 @@ fn a_large_body_has_to_be_allowed_from_its_head_to_its_end() {
     wait_for("the new file", || all.ask("GET", "transit/keys/a", "").status == 403);
     wire.write_all(rest).unwrap();
     assert_eq!(answer(&mut wire).0, 403);
+}
+
+/// The audit can be written when the head of a call comes, and not when its body ends.
+#[test]
+fn a_call_that_ends_when_the_audit_cannot_be_written_is_not_done() {
+    let name = "keys_large::a_call_that_ends_when_the_audit_cannot_be_written_is_not_done";
+    with_own_mounts(name, || {
+        let setup = unsealed();
+        let _disk = SmallDisk::at(setup.data(), (1 << 30) + (64 << 20));
+        let node = setup.start();
+        let mut client = Client::to(&node);
+        client.encrypt("a", HELLO);
+        let mut wire = in_chunks_to(&node, "keys/a/rotate", &own_token(&node.data()));
+        chunk(&mut wire, b"{").unwrap();
+        client.encrypt("a", HELLO);
+        let filler = node.data().join("filler");
+        std::fs::write(&filler, vec![7; 64 << 20]).unwrap();
+        node.wait_stat("the alarm", |stat| stat["doors"]["keys"]["audit_failures"] == 1);
+        chunk(&mut wire, b"}").unwrap();
+        chunk(&mut wire, b"").unwrap();
+        let (status, errors) = answer(&mut wire);
+        assert_eq!(status, 503, "{}", errors.escape_ascii());
+        std::fs::remove_file(&filler).unwrap();
+        let key = wait_value("the audit", || {
+            let answer = client.ask("GET", "transit/keys/a", "");
+            (answer.status == 200).then_some(answer)
+        });
+        assert_eq!(key.json()["data"]["latest_version"], 1, "it was not rotated");
+    });
 }
 
 /// A stop waits until an answer has left.

@@ -101,10 +101,6 @@ impl OwnedRequest {
         self.token.as_deref().map(Vec::as_slice)
     }
 
-    pub(super) fn into_body(self) -> WipedBytes {
-        self.body
-    }
-
     /// Bytes of its body.
     pub(super) fn body_len(&self) -> usize {
         self.body.len()
@@ -121,6 +117,13 @@ impl OwnedRequest {
             body: &self.body,
             now_s: self.now_s,
         }
+    }
+}
+
+/// Its body was only ever added to.
+impl Drop for OwnedRequest {
+    fn drop(&mut self) {
+        std::mem::take(&mut self.body).discard_added();
     }
 }
 

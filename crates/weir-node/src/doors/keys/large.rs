@@ -19,6 +19,7 @@ use vault::WipedBytes;
 use super::audit::{self, Told};
 use super::keeper::{Asker, OwnedRequest};
 use super::late::{Late, LateAnswer, Owed};
+use super::pool::Spent;
 use super::{
     BUSY, DoorOutbox, Front, KeysConn, LIMITED, NO_STORE, RETRY, ReadGate, Side, TOO_LARGE,
     TRANSIT_PATH, To, inline, response,
@@ -26,8 +27,10 @@ use super::{
 
 /// What leaves of an answer at once: some microseconds of copying.
 const PART_BYTES: usize = 128 << 10;
-/// How many of the largest bodies a worker has room for: those that arrive and answers that leave, together.
+/// How many of the largest bodies a worker has room for while they arrive, and again while their answers leave.
 const LARGEST_AT_ONCE: usize = 4;
+/// What has to come of a body in each `transport.partial_ms_max`, where it does not become whole.
+const COMES_ON_BYTES: usize = 64 << 10;
 const NOT_ALLOWED: &[u8] = b"{\"errors\":[\"permission denied\"]}\n";
 
 /// Tells whether so many bytes are moved in parts.
@@ -38,22 +41,27 @@ pub(super) fn is_large(bytes: usize) -> bool {
 /// A request whose body is arriving.
 pub(super) struct Gathering {
     request: OwnedRequest,
-    /// Bytes that it will have, or has where it comes in chunks.
-    bytes: usize,
+    /// Bytes of room that are kept for it: its size, or where it comes in chunks those of the largest.
+    room: usize,
+    in_chunks: bool,
+    /// How many bytes there were when this was looked at last.
+    seen: Option<usize>,
 }
 
 impl Gathering {
-    /// Takes a piece, and returns how many bytes more there are than were known. A body of unknown size has room for the largest as soon as it is
-    /// large: to move it is what a worker has no time for.
-    fn take(&mut self, piece: &[u8], body_bytes_max: usize) -> usize {
-        let whole = self.request.body_len().saturating_add(piece.len());
-        if is_large(whole) && whole > self.bytes {
-            self.request.make_room(body_bytes_max);
+    /// Takes a piece. One in chunks gets its room as soon as it is large: to move it then is what a worker has no time for.
+    fn take(&mut self, piece: &[u8]) {
+        if is_large(self.request.body_len() + piece.len()) {
+            self.request.make_room(self.room);
         }
         self.request.take(piece);
-        let more = whole.saturating_sub(self.bytes);
-        self.bytes = self.bytes.max(whole);
-        more
+    }
+
+    /// Tells whether enough has come since this was asked last.
+    pub(super) fn comes_on(&mut self) -> bool {
+        let bytes = self.request.body_len();
+        let seen = self.seen.replace(bytes);
+        seen.is_none_or(|seen| bytes - seen >= COMES_ON_BYTES)
     }
 }
 
@@ -89,38 +97,40 @@ impl Front<'_> {
     /// A body that may be a large one, and for which there is room.
     pub(super) fn is_gathered(&self, size: Option<usize>) -> bool {
         let body_bytes_max = self.side.terms.http.body_bytes_max;
-        let room = body_bytes_max.saturating_mul(LARGEST_AT_ONCE).saturating_sub(self.side.held);
+        let room = self.side.room(self.side.arriving);
         match size {
             Some(size) => is_large(size) && size <= body_bytes_max.min(room),
-            None => room > 0,
+            None => body_bytes_max <= room,
         }
     }
 
-    /// Takes a body in, or refuses it by its head; `bytes`: of one in chunks 0.
+    /// Takes a body in, or refuses it by its head; `size`: `None` of one in chunks.
     pub(super) fn begin_gathering(
         &mut self,
         conn: ConnId,
         asked: &door_keys::Request<'_>,
-        bytes: usize,
+        size: Option<usize>,
         reply: HttpReply<'_, '_>,
     ) -> Then {
         let (side, entered) = (&mut *self.side, &mut *self.entered);
         let Some(known) = asked.token.and_then(|token| side.enter(entered, token)) else {
             // Who has no token is refused, whatever the body is.
-            return self.ask(conn, asked, reply);
+            return side.ask_as(conn, asked, None, reply);
         };
         if !side.terms.rates.allows(&known.used) {
             side.counters.keys.limited.add(1);
             return reply.send(&response(429, RETRY, LIMITED));
         }
-        side.held = side.held.saturating_add(bytes);
-        side.counters.keys.gathered.add(usize::from(is_large(bytes)));
-        let request = OwnedRequest::begun(asked, bytes);
-        *self.gathering = Some(Box::new(Gathering { request, bytes }));
+        let room = size.unwrap_or(side.terms.http.body_bytes_max);
+        side.arriving += room;
+        side.counters.keys.gathered.add(usize::from(size.is_some()));
+        let request = OwnedRequest::begun(asked, size.unwrap_or_default());
+        *self.gathering =
+            Some(Box::new(Gathering { request, room, in_chunks: size.is_none(), seen: None }));
         reply.gather()
     }
 
-    /// Takes the next piece of a large body; with the last one the call is the pool's.
+    /// Takes the next piece of a body; with the last one it is whole.
     pub(super) fn gather(
         &mut self,
         conn: ConnId,
@@ -132,20 +142,16 @@ impl Front<'_> {
             return reply.fail(&response(503, RETRY, BUSY));
         };
         let side = &mut *self.side;
-        let body_bytes_max = side.terms.http.body_bytes_max;
-        let was_large = is_large(gathering.bytes);
-        side.held = side.held.saturating_add(gathering.take(piece.bytes, body_bytes_max));
-        side.counters.keys.gathered.add(usize::from(is_large(gathering.bytes) && !was_large));
-        if gathering.bytes > body_bytes_max {
+        let before = gathering.request.body_len();
+        let bytes = before.saturating_add(piece.bytes.len());
+        if bytes > gathering.room {
             side.counters.keys.refused_http.add(1);
             side.forget(*gathering);
             return reply.fail(&response(413, NO_STORE, TOO_LARGE));
         }
-        if side.held > body_bytes_max.saturating_mul(LARGEST_AT_ONCE) {
-            side.counters.keys.busy.add(1);
-            side.forget(*gathering);
-            return reply.fail(&response(503, RETRY, BUSY));
-        }
+        gathering.take(piece.bytes);
+        let grew_large = gathering.in_chunks && is_large(bytes) && !is_large(before);
+        side.counters.keys.gathered.add(usize::from(grew_large));
         if !piece.is_last {
             *self.gathering = Some(gathering);
             return reply.send(b"");
@@ -168,12 +174,12 @@ impl Front<'_> {
             side.forget(gathering);
             return reply.fail(&response(403, NO_STORE, NOT_ALLOWED));
         };
-        if side.waiting.len() >= side.terms.waiting_max {
-            side.counters.keys.busy.add(1);
+        // So may the room for answers, and the audit.
+        if let Some(refused) = side.unable(gathering.request.path()) {
             side.forget(gathering);
-            return reply.fail(&response(503, RETRY, BUSY));
+            return reply.fail(&refused);
         }
-        side.held = side.held.saturating_sub(gathering.bytes);
+        side.arriving -= gathering.room;
         let request = gathering.request;
         side.keys.refresh();
         let path = request.path().strip_prefix(TRANSIT_PATH).unwrap_or_default();
@@ -184,8 +190,8 @@ impl Front<'_> {
         let to = if is_small { To::Keeper } else { To::Pool };
         match side.leave(to, conn, request, Some(&asker)) {
             Ok(()) => reply.later(),
-            Err(body) => {
-                side.terms.pool.put_away(body);
+            Err(request) => {
+                side.terms.pool.put_away(Spent::Request { _wiped: *request });
                 reply.fail(&response(503, RETRY, BUSY))
             }
         }
@@ -214,10 +220,21 @@ impl Side {
         true
     }
 
+    /// Room for what moves in parts one way, where so many bytes are taken.
+    fn room(&self, taken: usize) -> usize {
+        let body_bytes_max = self.terms.http.body_bytes_max;
+        body_bytes_max.saturating_mul(LARGEST_AT_ONCE).saturating_sub(taken)
+    }
+
     /// A body does not become whole.
     pub(super) fn forget(&mut self, gathering: Gathering) {
-        self.held = self.held.saturating_sub(gathering.bytes);
-        self.terms.pool.put_away(gathering.request.into_body());
+        self.arriving -= gathering.room;
+        self.terms.pool.put_away(Spent::Request { _wiped: gathering.request });
+    }
+
+    /// Tells whether an answer is a large one for which there is room. Others are the transport's at once, which bounds what it keeps.
+    pub(super) fn leaves_in_parts(&self, bytes: usize) -> bool {
+        is_large(bytes) && bytes <= self.room(self.leaving)
     }
 
     /// Writes the head of a large answer, and its first part.
@@ -251,13 +268,12 @@ impl Side {
             }
         });
         if is_leaving {
-            self.held = self.held.saturating_add(bytes);
-            self.leaving += 1;
+            self.leaving += bytes;
         } else if !answered {
             self.counters.keys.clients_gone.add(1);
         }
         if let Some(body) = body {
-            self.terms.pool.put_away(body);
+            self.terms.pool.put_away(Spent::Answer { _wiped: body });
         }
     }
 
@@ -276,8 +292,7 @@ impl Side {
 
     /// An answer has left, or its client has.
     pub(super) fn has_left(&mut self, leaving: Leaving) {
-        self.held = self.held.saturating_sub(leaving.body.len());
-        self.leaving -= 1;
-        self.terms.pool.put_away(leaving.body);
+        self.leaving -= leaving.body.len();
+        self.terms.pool.put_away(Spent::Answer { _wiped: leaving.body });
     }
 }

@@ -36,7 +36,7 @@ use door_http::{Reply as HttpReply, Request, Response, Session, Then};
 use door_keys::{Gate, KeyScopes, NotChanged, NotUnsealed, Unsealing, token_of};
 use door_transport::cores::Placement;
 use door_transport::{CloseReason, ConnId, Out, Peer, Step, Then as After, Waker};
-use vault::{Change, Keys, WipedBytes};
+use vault::{Change, Keys};
 use weir_config::config::Config;
 use weir_config::doors::{hosts, keys_limits};
 use weir_till::{Pending, Till};
@@ -96,6 +96,8 @@ pub(crate) struct KeysTerms {
     health: Arc<Health>,
     rates: Rates,
     waiting_max: usize,
+    /// A body that does not come on for so long ends its connection; 0: never.
+    partial_ms_max: u64,
     /// A work space for each worker, until it is taken.
     doors: Mutex<Vec<door_keys::Door>>,
 }
@@ -206,6 +208,7 @@ pub(crate) fn open(
         health,
         rates: Rates::new(keys.rate_per_s),
         waiting_max: keys.calls_waiting_max,
+        partial_ms_max: config.transport.partial_ms_max,
         doors: Mutex::new(cores.workers.iter().map(|_| door()).collect::<Result<_, _>>()?),
     };
     Ok((Some(Arc::new(terms)), threads))
@@ -248,9 +251,9 @@ struct Side {
     waiting: Pending<ConnId>,
     /// Each stream holds one, too.
     streams: Arc<()>,
-    /// Bytes of large bodies that are arriving, and of large answers that are leaving.
-    held: usize,
-    /// Answers that are leaving part by part.
+    /// Bytes of room for bodies that arrive in parts.
+    arriving: usize,
+    /// Bytes of answers that leave in parts.
     leaving: usize,
     stopping: bool,
 }
@@ -263,7 +266,7 @@ pub(crate) struct KeysConn {
     entered: Option<Box<Entered>>,
     /// A bulk stream whose next piece has not come.
     stream: Option<Box<Stream>>,
-    /// A large body that is not whole yet.
+    /// A body that arrives in parts.
     gathering: Option<Box<Gathering>>,
     /// A large answer that has not left as a whole.
     leaving: Option<Box<Leaving>>,
@@ -297,7 +300,7 @@ impl KeysDoor {
                 told: Vec::new(),
                 waiting: Pending::new(terms.waiting_max + stream::STREAMS_MAX),
                 streams: Arc::default(),
-                held: 0,
+                arriving: 0,
                 leaving: 0,
                 stopping: false,
                 terms: Arc::clone(terms),
@@ -354,6 +357,23 @@ impl Door for KeysDoor {
         conn.http.owes() || conn.leaving.is_some()
     }
 
+    fn tick_ms(&self, _: &KeysConn) -> u64 {
+        self.side.as_ref().map_or(0, |side| side.terms.partial_ms_max)
+    }
+
+    /// Ends a connection whose body does not come on.
+    fn tick(
+        &mut self,
+        _: &mut Till,
+        _: ConnId,
+        conn: &mut KeysConn,
+        _: u64,
+        _: &mut Out<'_>,
+    ) -> After {
+        let comes_on = conn.gathering.as_mut().is_none_or(|gathering| gathering.comes_on());
+        if comes_on { After::Stay } else { After::Close { after_output: false } }
+    }
+
     /// Writes the next part of a large answer.
     fn drained(
         &mut self,
@@ -396,7 +416,7 @@ impl Door for KeysDoor {
                 None => LateAnswer::unavailable(NOT_DONE),
             };
             side.counters.keys.tell(answer.status, answer.items);
-            if large::is_large(answer.body.len()) {
+            if side.leaves_in_parts(answer.body.len()) {
                 side.begin_answer(id, answer, outbox);
                 continue;
             }
@@ -531,19 +551,7 @@ impl Front<'_> {
         if ONCE.iter().any(|name| request.has_several(name)) {
             return Some(response(400, NO_STORE, TWICE));
         }
-        if self.side.stopping {
-            return Some(response(503, RETRY, STOPPING));
-        }
-        let is_audited =
-            request.path.starts_with(TRANSIT_PATH) || SEAL_PATHS.contains(&request.path);
-        if is_audited && self.side.terms.audit.as_ref().is_some_and(AuditDesk::fails) {
-            return Some(response(503, RETRY, NO_AUDIT));
-        }
-        if self.side.waiting.len() >= self.side.terms.waiting_max {
-            counts.busy.add(1);
-            return Some(response(503, RETRY, BUSY));
-        }
-        None
+        self.side.unable(request.path)
     }
 
     /// Answers by what the door says, now or once its line is written.
@@ -561,36 +569,7 @@ impl Front<'_> {
             side.counters.keys.limited.add(1);
             return reply.send(&response(429, RETRY, LIMITED));
         }
-        let asker = known.map(|known| &known.asker);
-        side.keys.refresh();
-        let path = asked.path.strip_prefix(TRANSIT_PATH).unwrap_or_default();
-        let is_large = !inline::is_small(path, asked.body.len(), side.keys.keys());
-        if is_large && asker.is_some() {
-            return side.leave_whole(To::Pool, conn, asked, asker, reply);
-        }
-        let caller = asker.map(Asker::caller);
-        let answer = side.door.answer(asked, caller.as_ref(), &mut ReadGate(side.keys.keys()));
-        let Some(answer) = answer else {
-            return side.leave_whole(To::Keeper, conn, asked, asker, reply);
-        };
-        let line = asker
-            .filter(|_| side.terms.audit.is_some())
-            .and_then(|asker| audit::line(asker.principal.name(), answer.status, &answer.audit));
-        let then = match line {
-            None => {
-                side.counters.keys.tell(answer.status, late::items(&answer));
-                reply.send(&response(answer.status, answer.headers, answer.body))
-            }
-            Some(line) => {
-                let owed = side.waiting.open(conn).map(|place| Owed::new(place, &side.arrivals));
-                let owed = owed.expect("the guard found room");
-                let late = Late::Answer(LateAnswer::of(&answer));
-                side.told.push(Told { line, answer: Some((owed, late)) });
-                reply.later()
-            }
-        };
-        side.door.wipe();
-        then
+        side.ask_as(conn, asked, known.map(|known| &known.asker), reply)
     }
 }
 
@@ -602,14 +581,69 @@ enum To {
 }
 
 impl Side {
-    /// Leaves a call to another thread, whose place for the answer the guard found; gives its body back where that thread has no room.
+    /// Why no call of a path can be done at the moment.
+    fn unable(&self, path: &str) -> Option<Response<'static>> {
+        if self.stopping {
+            return Some(response(503, RETRY, STOPPING));
+        }
+        let is_audited = path.starts_with(TRANSIT_PATH) || SEAL_PATHS.contains(&path);
+        if is_audited && self.terms.audit.as_ref().is_some_and(AuditDesk::fails) {
+            return Some(response(503, RETRY, NO_AUDIT));
+        }
+        if self.waiting.len() >= self.terms.waiting_max {
+            self.counters.keys.busy.add(1);
+            return Some(response(503, RETRY, BUSY));
+        }
+        None
+    }
+
+    /// Answers a call of `asker`; of `None`, whose token nobody has, without a look at the body.
+    fn ask_as(
+        &mut self,
+        conn: ConnId,
+        asked: &door_keys::Request<'_>,
+        asker: Option<&Asker>,
+        reply: HttpReply<'_, '_>,
+    ) -> Then {
+        self.keys.refresh();
+        let path = asked.path.strip_prefix(TRANSIT_PATH).unwrap_or_default();
+        let is_large = !inline::is_small(path, asked.body.len(), self.keys.keys());
+        if is_large && asker.is_some() {
+            return self.leave_whole(To::Pool, conn, asked, asker, reply);
+        }
+        let caller = asker.map(Asker::caller);
+        let answer = self.door.answer(asked, caller.as_ref(), &mut ReadGate(self.keys.keys()));
+        let Some(answer) = answer else {
+            return self.leave_whole(To::Keeper, conn, asked, asker, reply);
+        };
+        let line = asker
+            .filter(|_| self.terms.audit.is_some())
+            .and_then(|asker| audit::line(asker.principal.name(), answer.status, &answer.audit));
+        let then = match line {
+            None => {
+                self.counters.keys.tell(answer.status, late::items(&answer));
+                reply.send(&response(answer.status, answer.headers, answer.body))
+            }
+            Some(line) => {
+                let owed = self.waiting.open(conn).map(|place| Owed::new(place, &self.arrivals));
+                let owed = owed.expect("the guard found room");
+                let late = Late::Answer(LateAnswer::of(&answer));
+                self.told.push(Told { line, answer: Some((owed, late)) });
+                reply.later()
+            }
+        };
+        self.door.wipe();
+        then
+    }
+
+    /// Leaves a call to another thread, whose place for the answer the guard found; gives it back where that thread has no room.
     fn leave(
         &mut self,
         to: To,
         conn: ConnId,
         request: OwnedRequest,
         asker: Option<&Asker>,
-    ) -> Result<(), WipedBytes> {
+    ) -> Result<(), Box<OwnedRequest>> {
         let counts = &self.counters.keys;
         let place = self.waiting.open(conn).expect("the guard found room");
         let owed = Owed::new(place, &self.arrivals);
@@ -628,7 +662,7 @@ impl Side {
                 let Job { request, owed, .. } = *job;
                 owed.forget();
                 self.waiting.close(place);
-                Err(request.into_body())
+                Err(Box::new(request))
             }
         }
     }
@@ -683,7 +717,7 @@ impl App for Front<'_> {
         if self.is_stream(request.path, request.size) {
             return self.begin_stream(conn, &asked, reply);
         }
-        self.begin_gathering(conn, &asked, request.size.unwrap_or_default(), reply)
+        self.begin_gathering(conn, &asked, request.size, reply)
     }
 
     fn takes_pieces(&self, method: Method, path: &str, size: Option<usize>) -> bool {

@@ -17,7 +17,7 @@ use door_keys::{Gate, NotChanged, NotUnsealed, Unsealing};
 use vault::{Change, Keys, WipedBytes};
 
 use super::audit::AuditDesk;
-use super::keeper::{Job, KeeperDesk};
+use super::keeper::{Job, KeeperDesk, OwnedRequest};
 use super::late::{self, LateAnswer};
 use super::live::KeysView;
 use super::stream::PieceJob;
@@ -44,7 +44,15 @@ pub(super) enum PoolJob {
     /// A piece of a stream.
     Piece(Box<PieceJob>),
     /// Bytes to be wiped, which takes a worker too long.
-    Spent(WipedBytes),
+    Spent(Spent),
+}
+
+/// What is done with, and wipes its bytes when it is dropped.
+pub(super) enum Spent {
+    /// A large body.
+    Request { _wiped: OwnedRequest },
+    /// A large answer.
+    Answer { _wiped: WipedBytes },
 }
 
 /// What waits, and where.
@@ -60,7 +68,7 @@ struct State {
     middle: VecDeque<PoolJob>,
     streams: VecDeque<PoolJob>,
     large: VecDeque<PoolJob>,
-    spent: Vec<WipedBytes>,
+    spent: Vec<Spent>,
     /// A piece came last, so that a large call comes first.
     is_larges_turn: bool,
     /// Of bodies that wait or are being worked on.
@@ -72,8 +80,8 @@ impl State {
     /// Takes the next one. The first thread takes no large ones.
     fn take(&mut self, takes_large: bool) -> Option<PoolJob> {
         // It takes a tenth of the time in which it was made, and gives its memory back.
-        if let Some(bytes) = self.spent.pop() {
-            return Some(PoolJob::Spent(bytes));
+        if let Some(spent) = self.spent.pop() {
+            return Some(PoolJob::Spent(spent));
         }
         if let Some(job) = self.middle.pop_front() {
             return Some(job);
@@ -153,12 +161,10 @@ impl PoolDesk {
         self.0.news.notify_one();
     }
 
-    /// Leaves bytes that are done with. They are no more than bodies and answers were let in.
-    pub(super) fn put_away(&self, bytes: WipedBytes) {
-        if bytes.capacity() > 0 {
-            self.0.state().spent.push(bytes);
-            self.0.news.notify_one();
-        }
+    /// Leaves what is done with. It is no more than bodies and answers were let in.
+    pub(super) fn put_away(&self, spent: Spent) {
+        self.0.state().spent.push(spent);
+        self.0.news.notify_one();
     }
 
     /// A thread's side; `number` from 0.
@@ -201,7 +207,7 @@ impl PoolHand {
                     self.lanes.state().bytes -= bytes;
                 }
                 PoolJob::Piece(job) => self.tools.work(*job),
-                PoolJob::Spent(bytes) => drop(bytes),
+                PoolJob::Spent(spent) => drop(spent),
             }
         }
     }
@@ -255,7 +261,6 @@ mod tests {
     use door_keys::Method;
     use door_transport::Handle;
 
-    use super::super::keeper::OwnedRequest;
     use super::super::late::{Arrivals, Owed};
     use super::*;
 
