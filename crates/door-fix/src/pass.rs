@@ -91,12 +91,30 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         kept
     }
 
+    /// Does something to a session that its stores keep, such as numbers that an operator sets. What its book owes it says before, and owes again
+    /// where `keep` fails.
+    ///
+    /// # Errors
+    /// [`StoreError`] of either.
+    pub fn keep(
+        &mut self,
+        at: usize,
+        keep: impl FnOnce(&mut S) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        self.doubt_book(at)?;
+        let kept = keep(&mut self.stores);
+        if kept.is_err() {
+            self.load_book(at);
+        }
+        kept
+    }
+
     /// Writes down that of a venue whose store was behind nobody knows whose the orders are that its book does not know. A book that had to be
     /// read again says so again; to be called before anything else of its session is kept, or judged by its book.
     ///
     /// # Errors
     /// [`StoreError`] if that cannot be said.
-    pub fn doubt_book(&mut self, at: usize) -> Result<(), StoreError> {
+    pub(crate) fn doubt_book(&mut self, at: usize) -> Result<(), StoreError> {
         if std::mem::take(&mut self.seats[at].owes_doubt) {
             let said = self.try_book(at, |book, store| book.doubt(store));
             self.seats[at].owes_doubt = said.is_err();
