@@ -233,6 +233,11 @@ impl<'a> Out<'a> {
         self.output.is_empty()
     }
 
+    /// The connection's `output_bytes_max`.
+    pub fn bytes_max(&self) -> usize {
+        self.bytes_max
+    }
+
     /// Bytes until the connection's `output_bytes_max`. At 0 a service that still has messages in
     /// its input should return; it is called again once the peer has caught up.
     pub fn room(&self) -> usize {

@@ -39,8 +39,8 @@ const DOOR_TICK_MS: u64 = 1_000;
 const TICK_MS_MAX: u64 = 250;
 /// How many questions of operators are answered in a turn.
 const ASKS_MAX: usize = 16;
-/// What is sent again and waits for its peer is at most this, whatever may be left unread: half of what the transport keeps, and a part more.
-const RESENT_BYTES_MAX: usize = 1 << 20;
+/// A part of what is sent again, at most: the transport asks for the next one when half of `output_bytes_max` is left.
+const RESENT_PART_BYTES: usize = 64 << 10;
 /// What a client reads in the Logout of a node that stops.
 const STOPPING: &str = "the gate is stopping";
 
@@ -188,6 +188,8 @@ pub(crate) struct FixDoor {
     ready: Vec<Ready>,
     /// Connections whose peers leave too much unread.
     slow: Vec<(ConnId, Unread)>,
+    /// How often the worker woke.
+    wakes: u64,
     /// Work space: the bytes of one step.
     bytes: Vec<u8>,
     ticks: u32,
@@ -225,10 +227,31 @@ enum Last {
 }
 
 /// What is kept per connection.
+#[derive(Default)]
 pub(crate) struct FixConn {
     peer: door_fix::Peer,
     /// `None` before its first step, and of one too many.
     line: Option<Line>,
+    added: Added,
+    /// It was sent messages again, and has not taken them yet.
+    catches_up: bool,
+}
+
+/// What was written for a connection in one wake-up, and the kernel has not been offered.
+#[derive(Default)]
+struct Added {
+    wake: u64,
+    bytes: usize,
+}
+
+impl Added {
+    fn in_wake(&self, wake: u64) -> usize {
+        if self.wake == wake { self.bytes } else { 0 }
+    }
+
+    fn note(&mut self, wake: u64, bytes: usize) {
+        *self = Added { wake, bytes: self.in_wake(wake) + bytes };
+    }
 }
 
 fn clock(till: &Till) -> Clock {
@@ -269,6 +292,7 @@ impl FixDoor {
             open: Vec::new(),
             ready: Vec::new(),
             slow: Vec::new(),
+            wakes: 0,
             bytes: Vec::new(),
             ticks: 0,
         }
@@ -287,8 +311,7 @@ impl FixDoor {
         if conn.line.is_none() {
             conn.line = sessions.opened(id.to_bits(), conn.peer.clone(), clock);
         }
-        let unread = conn.line.as_ref().and_then(|line| unread_by(sessions, line, out));
-        self.slow.extend(unread.map(|unread| (id, unread)));
+        let before = out.len();
         // What earlier steps had for it has lower numbers, and goes first.
         let is_over = write_ready(&mut self.ready, id, out);
         let done = conn.line.as_mut().map(|line| {
@@ -301,6 +324,7 @@ impl FixDoor {
             done.close |= is_over;
             done
         });
+        conn.added.note(self.wakes, out.len() - before);
         self.take_rest();
         done
     }
@@ -453,14 +477,16 @@ struct Unread {
     bytes: usize,
 }
 
-/// What waits for a peer that leaves too much unread. It was offered to the kernel before: what a step adds is not judged before it was.
-fn unread_by(sessions: &Sessions, line: &Line, out: &Out<'_>) -> Option<Unread> {
+/// What waits for a peer that leaves too much unread: of what the kernel was offered. What is sent again comes in parts as the peer takes them,
+/// and is no reason to end it, however small its limit is.
+fn unread_by(sessions: &Sessions, wake: u64, conn: &mut FixConn, out: &Out<'_>) -> Option<Unread> {
+    let line = conn.line.as_ref()?;
     let session = sessions.session_of(line)?;
-    let max = match sessions.is_resending(line) {
-        true => sessions.unsent_bytes_max(line).max(RESENT_BYTES_MAX),
-        false => sessions.unsent_bytes_max(line),
-    };
-    (out.len() > max).then_some(Unread { session, bytes: out.len() })
+    let bytes = out.len() - conn.added.in_wake(wake);
+    let max = sessions.unsent_bytes_max(line);
+    conn.catches_up = sessions.is_resending(line) || (conn.catches_up && bytes > max);
+    let max = if conn.catches_up { max.max(out.bytes_max() + RESENT_PART_BYTES) } else { max };
+    (bytes > max).then_some(Unread { session, bytes })
 }
 
 /// Writes what is ready for a connection. Reports whether the connection is to be closed.
@@ -520,7 +546,7 @@ impl Door for FixDoor {
         self.open.push((id, address));
         let address = address.map(|address| address.ip());
         let peer = door_fix::Peer { address, certificate_names: Vec::new() };
-        FixConn { peer, line: None }
+        FixConn { peer, ..FixConn::default() }
     }
 
     /// Our Logon leaves with the turn.
@@ -538,10 +564,10 @@ impl Door for FixDoor {
         let line = sessions.dialled(id.to_bits(), venue.session, clock, &mut bytes);
         // What other steps had for their connections is flushed with it.
         self.take_rest();
-        let line = line?;
+        line.as_ref()?;
         self.open.push((id, address_of(peer)));
         self.ready.push(Ready { line: id.to_bits(), bytes, close: false });
-        Some(FixConn { peer: door_fix::Peer::default(), line: Some(line) })
+        Some(FixConn { line, ..FixConn::default() })
     }
 
     fn secured(&mut self, _: ConnId, conn: &mut FixConn, secured: &Secured<'_>) {
@@ -657,10 +683,11 @@ impl Door for FixDoor {
         for ready in self.ready.drain(..) {
             let id = ConnId::from_bits(ready.line);
             let sessions = self.sessions.as_ref();
+            let wake = self.wakes;
             let unread = outbox.with(id, |conn: &mut FixConn, out| {
-                let unread = sessions.zip(conn.line.as_ref());
-                let unread = unread.and_then(|(sessions, line)| unread_by(sessions, line, out));
+                let unread = sessions.and_then(|sessions| unread_by(sessions, wake, conn, out));
                 out.write(&ready.bytes);
+                conn.added.note(wake, ready.bytes.len());
                 unread
             });
             self.slow.extend(unread.flatten().map(|unread| (id, unread)));
@@ -669,6 +696,7 @@ impl Door for FixDoor {
             }
         }
         self.cut(outbox);
+        self.wakes += 1;
     }
 
     /// Each session has the peer's Logout, or has waited for it as long as the protocol says, and the journal knows how far they came.
