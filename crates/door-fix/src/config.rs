@@ -300,7 +300,7 @@ pub enum ConfigError {
     },
     /// Client and venue speak other versions.
     #[error(
-        "session {session:?} speaks {client} and venue {venue:?} {other}; messages are passed on and not translated, so both need the same begin_string and default_appl_ver_id"
+        "session {session:?} speaks {client} and venue {venue:?} {other}; messages are passed on and not translated, so both need the same begin_string"
     )]
     OtherVersion {
         /// The session's name.
@@ -418,17 +418,13 @@ fn route_errors(clients: &[SessionSpec], venues: &[VenueSpec]) -> Vec<ConfigErro
             errors.push(ConfigError::NoVenue { session, venue: name.clone() });
             continue;
         };
-        let version = |keys: &SessionKeys| match keys.begin_string.as_str() {
-            "FIXT.1.1" => format!("FIXT.1.1 with {}", keys.default_appl_ver_id),
-            other => other.to_owned(),
-        };
-        let (one, other) = (version(&client.keys), version(&venue.keys));
-        if client.keys.begin_string != venue.keys.begin_string {
+        let (one, other) = (&client.keys.begin_string, &venue.keys.begin_string);
+        if one != other {
             errors.push(ConfigError::OtherVersion {
                 session: session.clone(),
-                client: one,
+                client: one.clone(),
                 venue: name.clone(),
-                other,
+                other: other.clone(),
             });
         }
     }

@@ -110,9 +110,7 @@ impl Seat {
     pub(crate) fn adopt(&mut self, checked: Checked) -> bool {
         let Checked { keys, kind, config, dictionary } = checked;
         let Back { spec, behind, named } = Back::new(kind, dictionary);
-        let of_logon = |keys: &SessionKeys| {
-            (keys.schedule.clone(), keys.heart_bt_int_s, keys.default_appl_ver_id.clone())
-        };
+        let of_logon = |keys: &SessionKeys| (keys.schedule.clone(), keys.heart_bt_int_s);
         let asks_anew = match (&self.spec, &spec) {
             (Some(before), Some(spec)) => {
                 self.keys.schedule != keys.schedule

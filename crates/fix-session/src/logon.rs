@@ -13,12 +13,11 @@ use crate::turn::{Disconnect, Notice, Turn};
 const RESET_TEXT: &str = "MsgSeqNum of a Logon with ResetSeqNumFlag must be 1";
 
 /// What a Logon that may be answered says.
-struct Offer<'m> {
+struct Offer {
     seq: u64,
     heart_bt_int_s: u32,
     reset: bool,
     next_expected: Option<u64>,
-    default_appl_ver_id: Option<&'m [u8]>,
 }
 
 /// Why a Logon is not taken.
@@ -40,16 +39,11 @@ impl Session {
             return;
         }
         self.link.reset_sent = self.config.reset_on_logon;
-        let version = self.config.default_appl_ver_id.clone();
-        self.say_logon(self.config.heart_bt_int_s, Some(version.as_bytes()), turn);
+        self.say_logon(self.config.heart_bt_int_s, turn);
     }
 
-    fn say_logon<S: MessageStore>(
-        &mut self,
-        heart_bt_int_s: u32,
-        version: Option<&[u8]>,
-        turn: &mut Turn<'_, S>,
-    ) {
+    fn say_logon<S: MessageStore>(&mut self, heart_bt_int_s: u32, turn: &mut Turn<'_, S>) {
+        let version = self.config.is_fixt().then(|| self.config.default_appl_ver_id.clone());
         let expected = self.config.uses_next_expected().then(|| turn.store.next_in());
         let reset = self.link.reset_sent.then_some(&b"Y"[..]);
         let fields = Fields::new()
@@ -57,7 +51,7 @@ impl Session {
             .number(108, heart_bt_int_s)
             .text_if(141, reset)
             .number_if(789, expected)
-            .text_if(1137, version.filter(|_| self.config.is_fixt()));
+            .text_if(1137, version.as_deref().map(str::as_bytes));
         self.say(b"A", &fields, turn);
     }
 
@@ -74,11 +68,11 @@ impl Session {
         }
     }
 
-    fn offer<'m, S: MessageStore>(
+    fn offer<S: MessageStore>(
         &mut self,
-        message: &Message<'m>,
+        message: &Message<'_>,
         turn: &mut Turn<'_, S>,
-    ) -> Result<Offer<'m>, Refusal> {
+    ) -> Result<Offer, Refusal> {
         let silent = |reason| Err(Refusal::Silent(reason));
         if !self.is_named_by(message) {
             return silent(Disconnect::OtherSession);
@@ -125,13 +119,7 @@ impl Session {
             return told(RESET_TEXT);
         }
         let next_expected = message.number_or_max(789).filter(|_| self.config.uses_next_expected());
-        Ok(Offer {
-            seq,
-            heart_bt_int_s: heart_bt,
-            reset,
-            next_expected,
-            default_appl_ver_id: version,
-        })
+        Ok(Offer { seq, heart_bt_int_s: heart_bt, reset, next_expected })
     }
 
     /// A Logout in place of the Logon that an initiator waits for counts as received.
@@ -145,7 +133,7 @@ impl Session {
     fn accept<S: MessageStore>(
         &mut self,
         message: &Message<'_>,
-        offer: &Offer<'_>,
+        offer: &Offer,
         turn: &mut Turn<'_, S>,
     ) {
         // The connection may have begun before the period did.
@@ -182,7 +170,7 @@ impl Session {
         if acceptor || asked {
             self.link.reset_sent = offer.reset;
             let heart_bt = self.heart_bt_s(offer);
-            self.say_logon(heart_bt, offer.default_appl_ver_id, turn);
+            self.say_logon(heart_bt, turn);
         }
         // A peer that reset without being asked may answer this side's answer.
         self.link.reset_sent = asked && !acceptor;
@@ -199,7 +187,7 @@ impl Session {
         }
     }
 
-    fn heart_bt_s(&self, offer: &Offer<'_>) -> u32 {
+    fn heart_bt_s(&self, offer: &Offer) -> u32 {
         match self.config.role {
             Role::Acceptor => offer.heart_bt_int_s,
             Role::Initiator => self.config.heart_bt_int_s,
@@ -207,7 +195,7 @@ impl Session {
     }
 
     /// Starts the life of the connection as a session.
-    fn begin<S: MessageStore>(&mut self, offer: &Offer<'_>, turn: &mut Turn<'_, S>) {
+    fn begin<S: MessageStore>(&mut self, offer: &Offer, turn: &mut Turn<'_, S>) {
         let heart_bt_int_s = self.heart_bt_s(offer);
         if heart_bt_int_s != offer.heart_bt_int_s {
             let seconds = offer.heart_bt_int_s;
@@ -257,7 +245,7 @@ impl Session {
         let heart_bt = heart_bt.unwrap_or(self.config.heart_bt_int_s);
         self.link.heart_bt_ms = u64::from(heart_bt) * 1_000;
         self.link.reset_sent = true;
-        self.say_logon(heart_bt, message.value(1137), turn);
+        self.say_logon(heart_bt, turn);
         self.link.reset_sent = false;
         self.begin_repeating(turn);
     }

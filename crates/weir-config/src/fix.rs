@@ -203,7 +203,7 @@ fn of_several(
         ),
         Door::OtherVersion { session, venue, .. } => {
             let both = [named(&[session], "session"), named(&[venue], "venue")];
-            (both.concat(), &["begin_string", "default_appl_ver_id"])
+            (both.concat(), &["begin_string"])
         }
         Door::NoClient { venue, .. } => {
             let unknown = |of: &EntryFaults<'_>| of.has_told(&["name", "target_comp_id", "route"]);

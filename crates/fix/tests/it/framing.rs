@@ -84,7 +84,6 @@ fn the_third_field_is_the_type() {
     assert_eq!(ignored(&empty), (empty.len(), Garbled::MsgTypeNotThird));
 }
 
-/// Row G2: a length that is too long swallows the following message; both are one garbled message.
 #[test]
 fn a_length_is_known_to_be_wrong_before_its_message_ends() {
     let misled = b"8=FIX.4.4\x019=20\x0135=A\x0134=1\x0110=000\x018=FIX";
@@ -97,6 +96,7 @@ fn a_length_is_known_to_be_wrong_before_its_message_ends() {
     assert!(!fix::is_misled(b"8=FIX.4.4\x019=999999999999999999\x01"));
 }
 
+/// Row G2: a length that is too long swallows the following message; both are one garbled message.
 #[test]
 fn a_length_that_is_too_long_swallows_the_next_message() {
     let good = made("FIX.4.4", HEARTBEAT);
