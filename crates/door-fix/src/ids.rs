@@ -41,6 +41,8 @@ pub(crate) struct Claims {
     new: Vec<(Range<usize>, State)>,
     /// Ids of others that may stand for nobody from now on.
     doubtful: Vec<Range<usize>>,
+    /// Its own ClOrdID (11) is the client's already.
+    is_known: bool,
 }
 
 impl Claims {
@@ -55,6 +57,7 @@ impl Claims {
         self.keys.clear();
         self.new.clear();
         self.doubtful.clear();
+        self.is_known = false;
         let enters =
             matches!(message.msg_type(), b"D" | b"E" | b"F" | b"G" | b"s" | b"t" | b"AB" | b"AC");
         // Most messages ask for nothing: this walk tells, where each tag would have to be looked for.
@@ -64,7 +67,9 @@ impl Claims {
             asks |= is_request(tag);
             let Some(value) = order_id(message, tag, at) else { continue };
             let key = self.put(tag, prefix, value);
-            match book.owner(&self.keys[key.clone()]) {
+            let owner = book.owner(&self.keys[key.clone()]);
+            self.is_known |= tag == 11 && owner.is_some();
+            match owner {
                 Some((owner, _)) if owner != client => return Err(tag),
                 // His own once more: the venue judges it.
                 Some((_, state)) if state != State::Closed => {}
@@ -104,6 +109,11 @@ impl Claims {
         let start = self.keys.len();
         put_key(&mut self.keys, tag, prefix, value);
         start..self.keys.len()
+    }
+
+    /// Whether the client has sent a message with this ClOrdID before.
+    pub(crate) fn is_known(&self) -> bool {
+        self.is_known
     }
 
     /// Ids that become the client's, and as what.

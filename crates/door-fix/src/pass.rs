@@ -1,6 +1,6 @@
 //! What the steps of one session do to others: messages pass on, and rejections come back.
 
-use fix::{Framing, Message, frame};
+use fix::{Framing, Message, Timestamp, frame};
 use fix_session::{MessageStore, MessageStores, SendError, StoreError};
 
 use crate::book::{Book, State};
@@ -102,10 +102,12 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         keep: impl FnOnce(&mut S) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         self.doubt_book(at)?;
+        let before = self.stores.store(at).next_in();
         let kept = keep(&mut self.stores);
         if kept.is_err() {
             self.load_book(at);
         }
+        self.seats[at].is_set_back |= self.stores.store(at).next_in() < before;
         kept
     }
 
@@ -218,7 +220,8 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         if self.with_book(to, |_, _| Ok(())).is_none() {
             return self.refuse_unavailable(at, message, clock);
         }
-        let sent = self.send_on(to, self.prefix_of(at), message, true, (at, clock));
+        let is_again = self.is_again(at, message, claims.is_known());
+        let sent = self.send_on(to, self.prefix_of(at), (message, is_again), true, clock);
         match sent {
             Ok(_) => self.claim(at, to, claims, clock),
             Err(SendError::Rewrite(error)) => {
@@ -311,8 +314,10 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
             self.with_book(at, |book, store| book.keep(message.frame().bytes(), store));
         }
         let seq = message.number(34).unwrap_or(0);
+        let is_again = self.is_again(at, message, false);
         for client in targets {
-            let sent = self.send_on(client, self.prefix_of(client), message, false, (at, clock));
+            let prefix = self.prefix_of(client);
+            let sent = self.send_on(client, prefix, (message, is_again), false, clock);
             if let Err(SendError::Rewrite(error)) = &sent {
                 let text = error.to_string();
                 self.step(at, clock, |seat, _, turn| seat.session.refuse(message, 0, &text, turn));
@@ -373,16 +378,30 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         });
     }
 
-    /// Sends a message on through another session, with or without a prefix of the ids of orders.
+    /// Reports whether a message that a session sends again (43=Y) may have been passed on before, under another number: its numbers were set back
+    /// or are of a store that was behind, it was sent before they began, or the client's order is known.
+    fn is_again(&mut self, from: usize, message: &Message<'_>, is_known: bool) -> bool {
+        if message.value(43) != Some(b"Y") {
+            return false;
+        }
+        let seat = &self.seats[from];
+        if is_known || seat.is_behind || seat.is_set_back {
+            return true;
+        }
+        let sent = message.value(122).or_else(|| message.value(52)).and_then(Timestamp::parse);
+        let began_unix_ms = self.stores.store(from).created_unix_ms();
+        sent.is_none_or(|sent| sent.unix_ms() < began_unix_ms)
+    }
+
+    /// Sends a message on through another session, one that may be its second time with 97=Y, with or without a prefix of the ids of orders.
     fn send_on(
         &mut self,
         to: usize,
         prefix: String,
-        message: &Message<'_>,
+        (message, is_again): (&Message<'_>, bool),
         put: bool,
-        (from, clock): (usize, Clock),
+        clock: Clock,
     ) -> Result<u64, SendError> {
-        let is_again = self.seats[from].is_behind && message.value(43) == Some(b"Y");
         if prefix.is_empty() || message.fault().is_some() {
             return self.step(to, clock, |seat, _, turn| seat.pass(message, is_again, turn));
         }
@@ -401,7 +420,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         let mut index = self.second_index.take()?;
         let sent = match frame(bytes, usize::MAX) {
             Framing::Whole(frame) => index.read(frame).ok().and_then(|message| {
-                self.send_on(to, self.prefix_of(to), &message, put, (to, clock)).ok()
+                self.send_on(to, self.prefix_of(to), (&message, false), put, clock).ok()
             }),
             _ => None,
         };

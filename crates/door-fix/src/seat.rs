@@ -35,6 +35,8 @@ pub(crate) struct Seat {
     pub(crate) tied_to: Option<usize>,
     /// Its stores were older at the start than what it had sent and got: what its peer sends again may have been passed on.
     pub(crate) is_behind: bool,
+    /// An operator has set the number back that is expected, since this process began.
+    pub(crate) is_set_back: bool,
     /// That is still to be written into the book, if it is a venue's.
     pub(crate) owes_doubt: bool,
     /// It is not configured any more: nobody may log on, and what comes for it is numbered and kept.
@@ -99,6 +101,7 @@ impl Seat {
             tied_to: None,
             is_removed: false,
             is_behind: false,
+            is_set_back: false,
             owes_doubt: false,
             named,
             book,

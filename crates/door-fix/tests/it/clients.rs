@@ -313,7 +313,7 @@ fn what_a_client_sends_again_whose_stores_are_behind_may_be_a_second_time() {
     let mut floor = floor(["", ""], |_| {});
     floor.desk.door.doubt(&[0]).unwrap();
     let again = |id: &str, desk: &Desk<Vec<MemoryStore>>| {
-        format!("35=D|43=Y|122={}|11={id}|55=X|", desk.time(-1))
+        format!("35=D|43=Y|122={}|11={id}|55=X|", desk.time(0))
     };
     let order = again("a", &floor.desk);
     assert_eq!(floor.says(0, &order), "V: 35=D|97=Y|11=a|55=X|");

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use door_fix::{Checks, FixSessions, Route, SessionSpec, VenueSpec};
+use door_fix::{Act, Checks, FixSessions, Route, SessionSpec, VenueSpec};
 use fix_session::{MessageStores, Schedule};
 use fix_store::{FileStores, NumbersFile, Options};
 
-use crate::desk::{Desk, START_UNIX_MS, spec};
+use crate::desk::{Desk, START_UNIX_MS, plain, spec};
 
 type Gate = Desk<FileStores<NumbersFile>>;
 
@@ -185,4 +185,63 @@ fn the_echo_keeps_nothing_for_a_reset() {
     let mut desk = open();
     assert_eq!(client_gets(&mut desk, RESET), RESET);
     assert_eq!(desk.door.stores().store(0).flushed().unsure_from, 0);
+}
+
+/// What the venue gets of the last step, without numbers and times.
+fn venue_gets(desk: &mut Gate) -> String {
+    desk.ready().into_iter().map(|one| plain(&one.1)).collect()
+}
+
+/// The gate's numbers of a client begin again and the client's do not: what it sends again under them may be at the venue already.
+#[test]
+fn orders_of_before_a_reset_that_are_sent_again_are_said_to_be_that() {
+    let root = tempfile::tempdir().unwrap();
+    let mut desk = gate(root.path(), client());
+    venue(&mut desk, 1);
+    let at = desk.connect();
+    desk.gets(at, "35=A|34=1|98=0|108=30|");
+    desk.gets(at, "35=B|34=2|148=news|");
+    assert_eq!(venue_gets(&mut desk), "35=B|34=2|148=news|");
+    desk.gets(at, "35=D|34=3|11=old|55=X|");
+    assert_eq!(venue_gets(&mut desk), "35=D|34=3|11=old|55=X|");
+    desk.drop_line(at);
+    let before = desk.time(0);
+    desk.clock.ms += 60_000;
+    desk.clock.unix_us += 60_000_000;
+    desk.door.act(0, &Act::Reset, desk.clock).unwrap();
+    desk.clock.ms += 1_000;
+    desk.clock.unix_us += 1_000_000;
+    let at = desk.connect();
+    let asked = desk.gets(at, "35=A|34=5|98=0|108=30|");
+    assert!(asked.contains("35=2|34=2|7=1|16=0|"), "{asked}");
+    desk.gets(at, &format!("35=4|34=1|43=Y|122={before}|123=Y|36=2|"));
+    desk.gets(at, &format!("35=B|34=2|43=Y|122={before}|148=news|"));
+    assert_eq!(venue_gets(&mut desk), "35=B|34=4|97=Y|148=news|");
+    desk.gets(at, &format!("35=D|34=3|43=Y|122={before}|11=old|55=X|"));
+    assert_eq!(venue_gets(&mut desk), "35=D|34=5|97=Y|11=old|55=X|");
+    // What was lost on its way under the new numbers comes for the first time.
+    let now = desk.time(0);
+    desk.gets(at, &format!("35=D|34=4|43=Y|122={now}|11=new|55=X|"));
+    assert_eq!(venue_gets(&mut desk), "35=D|34=6|11=new|55=X|");
+    // And again, under whatever number.
+    desk.gets(at, &format!("35=D|34=6|43=Y|122={now}|11=new|55=X|"));
+    assert_eq!(venue_gets(&mut desk), "35=D|34=7|97=Y|11=new|55=X|");
+}
+
+#[test]
+fn reports_that_are_sent_again_since_an_operator_wanted_them_are_said_to_be_that() {
+    let root = tempfile::tempdir().unwrap();
+    let mut desk = gate(root.path(), client());
+    let at = venue(&mut desk, 1);
+    report(&mut desk, at, 2, "a");
+    desk.drop_line(at);
+    desk.door.keep(1, |stores| stores.set_numbers(1, 2, 2)).unwrap();
+    let at = desk.dial().0;
+    desk.gets(at, "35=A|34=3|98=0|108=30|49=VENUE|");
+    let client = desk.connect();
+    desk.gets(client, "35=A|34=1|98=0|108=30|");
+    desk.ready();
+    let now = desk.time(0);
+    desk.gets(at, &format!("35=8|34=2|43=Y|122={now}|11=a|150=F|32=100|49=VENUE|"));
+    assert_eq!(venue_gets(&mut desk), "35=8|34=3|97=Y|11=a|150=F|32=100|");
 }
