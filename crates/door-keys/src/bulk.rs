@@ -16,7 +16,7 @@ use std::ops::Range;
 use vault::{Change, Drbg, Item, ItemError, KeyName, NamedKey, WipedBytes, reserve_wiped};
 
 use crate::answer::{Audit, Halt, Refusal};
-use crate::door::{Call, Gate, NotChanged, unsupported_path};
+use crate::door::{Call, Gate, NotChanged, Room, unsupported_path};
 use crate::request::{Method, query_value};
 use crate::scope::Verb;
 use crate::work::PART;
@@ -41,7 +41,8 @@ pub struct Bulk {
     /// The associated data of an item is its number from 0, as u64, little-endian.
     by_row: bool,
     item_bytes_max: usize,
-    random: Drbg,
+    /// Of a stream its own, as threads work on it that have none; of a whole one `None`.
+    random: Option<Drbg>,
     pending: WipedBytes,
     items: u64,
     failed: u64,
@@ -109,7 +110,8 @@ pub struct Waiting {
 
 impl<G: Gate> Call<'_, G> {
     /// Begins the stream of a path behind [`BULK_PATH`].
-    pub(crate) fn bulk(&mut self, path: &str) -> Result<Bulk, Halt> {
+    /// Begins on a whole one, which is not worked on but by [`Bulk::work_whole`].
+    fn bulk(&mut self, path: &str) -> Result<Bulk, Halt> {
         let (verb, name) = path.split_once('/').ok_or_else(unsupported_path)?;
         let verb = match verb {
             "encrypt" => Verb::Encrypt,
@@ -144,7 +146,7 @@ impl<G: Gate> Call<'_, G> {
             name,
             by_row,
             item_bytes_max: self.settings.body_bytes_max,
-            random: Drbg::new().map_err(|why| Refusal::framed(500, why))?,
+            random: None,
             pending: WipedBytes::default(),
             items: 0,
             failed: 0,
@@ -152,13 +154,21 @@ impl<G: Gate> Call<'_, G> {
         })
     }
 
+    /// Begins a stream that comes in pieces.
+    pub(crate) fn bulk_stream(&mut self, path: &str) -> Result<Bulk, Halt> {
+        let mut bulk = self.bulk(path)?;
+        bulk.item_bytes_max = bulk.item_bytes_max.min(STREAM_ITEM_BYTES_MAX);
+        bulk.random = Some(Drbg::new().map_err(|why| Refusal::framed(500, why))?);
+        Ok(bulk)
+    }
+
     /// Answers a stream whose whole request is the body. Nothing of one that ends early is answered.
     pub(crate) fn bulk_body(&mut self, verb: &str, name: &str) -> Result<u16, Halt> {
         let mut bulk = self.bulk(&format!("{verb}/{name}"))?;
         let (body, now_s) = (self.request.body, self.request.now_s);
-        let out = &mut self.room.out;
-        self.room.note.is_secret = !bulk.seals;
-        let done = bulk.work_whole(body, self.gate, now_s, out);
+        let Room { out, random, note, .. } = &mut *self.room;
+        note.is_secret = !bulk.seals;
+        let done = bulk.work_whole(body, self.gate, now_s, (out, random));
         let (items, failed) = done.map_err(|why| match why {
             BulkError::Elsewhere => Halt::Elsewhere,
             BulkError::Unavailable => Refusal::new(503, format!("{why}: ask again")).into(),
@@ -204,10 +214,11 @@ impl Bulk {
         now_s: u64,
         out: &mut Vec<u8>,
     ) -> Result<(), BulkError> {
+        let Some(mut random) = self.random.take() else { return Err(BulkError::Unavailable) };
         let mut pending = std::mem::take(&mut self.pending);
-        let (done, worked) = self.work_on(&pending, gate, now_s, out);
+        let (done, worked) = self.work_on(&pending, gate, now_s, (out, &mut random));
         pending.drain(..done);
-        self.pending = pending;
+        (self.pending, self.random) = (pending, Some(random));
         worked
     }
 
@@ -217,9 +228,9 @@ impl Bulk {
         bytes: &[u8],
         gate: &mut G,
         now_s: u64,
-        out: &mut Vec<u8>,
+        (out, random): (&mut Vec<u8>, &mut Drbg),
     ) -> Result<(u64, u64), BulkError> {
-        let (done, worked) = self.work_on(bytes, gate, now_s, out);
+        let (done, worked) = self.work_on(bytes, gate, now_s, (out, random));
         worked?;
         if done < bytes.len() {
             return Err(BulkError::Cut { item: self.items });
@@ -233,7 +244,7 @@ impl Bulk {
         bytes: &[u8],
         gate: &mut G,
         now_s: u64,
-        out: &mut Vec<u8>,
+        (out, random): (&mut Vec<u8>, &mut Drbg),
     ) -> (usize, Result<(), BulkError>) {
         self.make_room(waiting_in(bytes), gate, out);
         let (mut done, mut at) = (0, 0);
@@ -241,7 +252,8 @@ impl Bulk {
             match self.whole(bytes, &mut at) {
                 Ok(part) if part.is_empty() => return (done, Ok(())),
                 Ok(part) => {
-                    if let Err(why) = self.work_part(bytes, &part, gate, now_s, out) {
+                    let to = (&mut *out, &mut *random);
+                    if let Err(why) = self.work_part(bytes, &part, gate, now_s, to) {
                         return (done, Err(why));
                     }
                 }
@@ -293,12 +305,6 @@ impl Bulk {
         Audit { verb, act: None, key, version, items: self.items, failed: self.failed }
     }
 
-    /// The same for a stream that comes in pieces.
-    pub(crate) fn in_pieces(mut self) -> Bulk {
-        self.item_bytes_max = self.item_bytes_max.min(STREAM_ITEM_BYTES_MAX);
-        self
-    }
-
     /// Ends the request: appends the trailer. Returns how many items there were and how many of them failed.
     ///
     /// # Errors
@@ -339,7 +345,7 @@ impl Bulk {
         part: &[Range<usize>],
         gate: &mut G,
         now_s: u64,
-        out: &mut Vec<u8>,
+        (out, random): (&mut Vec<u8>, &mut Drbg),
     ) -> Result<(), BulkError> {
         if gate.keys().is_sealed() {
             return Err(BulkError::Sealed);
@@ -354,7 +360,7 @@ impl Bulk {
                 _ => Some(version),
             };
             let key = self.key_of(gate);
-            self.seal(key, version, &inputs, &rows, out);
+            self.seal(key, version, (&inputs, &rows), out, random);
         } else {
             let key = self.key_of(gate);
             self.open(key, &inputs, &rows, out);
@@ -402,9 +408,9 @@ impl Bulk {
         &mut self,
         key: Option<&NamedKey>,
         number: u32,
-        inputs: &[&[u8]],
-        rows: &[[u8; 8]],
+        (inputs, rows): (&[&[u8]], &[[u8; 8]]),
         out: &mut Vec<u8>,
+        random: &mut Drbg,
     ) {
         let version = key.and_then(|key| key.versions().get(number));
         let Some(Ok(Some(key))) = version.map(|version| version.key()) else {
@@ -419,7 +425,7 @@ impl Bulk {
             begin.copy_from_slice(&number.to_le_bytes());
             items.push(Item::new(input, self.aad(row), output));
         }
-        key.seal(&mut items, &mut self.random);
+        key.seal(&mut items, random);
         let written = |item: &Item<'_>| {
             let is_empty = item.input.is_empty();
             item.outcome.ok().filter(|_| !is_empty).map(|bytes| VERSION + bytes)

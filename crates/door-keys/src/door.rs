@@ -324,7 +324,7 @@ impl Door {
         let request = &Request { body: &[], ..*request };
         let begun = self.admit(request.method, request, caller, gate).and_then(|mut call| {
             let path = request.path.strip_prefix(BULK_PATH).ok_or_else(unsupported_path)?;
-            call.bulk(path).map(Bulk::in_pieces)
+            call.bulk_stream(path)
         });
         begun.map_err(|why| {
             let refusal = match why {

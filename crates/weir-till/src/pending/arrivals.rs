@@ -48,6 +48,12 @@ impl<A> Owed<A> {
         }
     }
 
+    /// Gives the debt back to the worker that has the place, which answers by itself.
+    pub fn take_back(mut self) -> u32 {
+        self.to = None;
+        self.place
+    }
+
     /// Nobody waits at the place any more.
     pub fn forget(mut self) {
         self.to = None;
@@ -73,6 +79,7 @@ mod tests {
         let arrivals = Arrivals::new(Handle::new().unwrap().waker());
         Owed::new(1, &arrivals).give("done");
         Owed::new(2, &arrivals).forget();
+        assert_eq!(Owed::new(4, &arrivals).take_back(), 4);
         let lost = Owed::new(3, &arrivals);
         let dies = std::thread::spawn(move || {
             let _lost = lost;

@@ -207,7 +207,7 @@ fn bodies_in_chunks_are_answered_whatever_their_size_and_kept_for_nobody_without
 fn bodies_that_do_not_go_on_refuse_nobody_and_are_closed_after_a_while() {
     let node = unsealed()
         .with("keys.body_bytes_max", "4000000")
-        .with("transport.partial_ms_max", "700")
+        .with("transport.partial_ms_max", "3000")
         .with("workers.cores", &cores(1))
         .start();
     let token = own_token(&node.data());
@@ -215,6 +215,7 @@ fn bodies_that_do_not_go_on_refuse_nobody_and_are_closed_after_a_while() {
     let mut idle: Vec<TcpStream> = (0..4).map(|_| in_chunks(&node, &token)).collect();
     idle.iter_mut().for_each(|wire| chunk(wire, b"{").unwrap());
     wait_for("all room is taken", || !has_room(&node, 4_000_000, &token));
+    let before = gathered(&node);
     for items in [1, ITEMS] {
         let mut wire = in_chunks(&node, &token);
         body(items).as_bytes().chunks(60_000).for_each(|part| chunk(&mut wire, part).unwrap());
@@ -222,9 +223,11 @@ fn bodies_that_do_not_go_on_refuse_nobody_and_are_closed_after_a_while() {
         let (status, answer) = answer(&mut wire);
         assert_eq!((status, results(&answer)), (200, items));
     }
+    assert_eq!(gathered(&node), before, "they were put together otherwise");
     for mut wire in idle {
         assert_eq!(wire.read(&mut [0]).unwrap_or(0), 0, "it is closed");
     }
+    assert!(node.stat()["doors"]["keys"]["bodies_slow"].as_u64() >= Some(4));
     wait_for("room again", || has_room(&node, 4_000_000, &token));
     // One that comes slowly, and on, is not.
     let body = body(ITEMS);

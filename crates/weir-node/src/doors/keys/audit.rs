@@ -3,7 +3,9 @@
 //! ```text
 //! {"at_ms":1790000000000,"who":"crm","verb":"encrypt","key":"orders","version":3,"items":500,"failed":0,"status":200}
 //! ```
-//! A line is written before its call is answered, and synced within a second. It holds no data and no secret. The file `vault-audit.jsonl` is
+//! A line is written before its call is answered, and synced within a second. Who has a line writes it where nobody else does at that moment, which
+//! takes a microsecond; a thread of its own writes where others do, begins files, and syncs. After a write that took long only that thread
+//! writes for a while, so that no worker waits for a slow disk a second time. A line holds no data and no secret. The file `vault-audit.jsonl` is
 //! set aside each day and each GiB as `vault-audit-DATE-NUMBER.jsonl`; what is set aside is removed after some days, the oldest also where all
 //! together have too many bytes.
 
@@ -11,9 +13,12 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicU64, AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release},
+};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use weir_config::private;
@@ -25,6 +30,11 @@ const BATCHES_MAX: usize = 256;
 /// Batches that are written at once.
 const GATHER_MAX: usize = 64;
 const SYNC_EVERY: Duration = Duration::from_secs(1);
+/// After a write that took a worker so long the thread alone writes for a while.
+const SLOW: Duration = Duration::from_millis(5);
+const SLOW_FOR: Duration = Duration::from_secs(10);
+/// How often a writer looks whether another one is ready: about as long as a line takes to be written.
+const LOOKS: usize = 32;
 /// Bytes of a file, at most about.
 const FILE_BYTES_MAX: u64 = 1 << 30;
 /// So many files there are room for at least.
@@ -103,30 +113,180 @@ pub(super) struct AuditState {
     pub(super) dropped: AtomicU64,
 }
 
-/// Where lines are left.
+impl AuditState {
+    fn fail(&self, why: &str) {
+        if !self.fails.swap(true, Relaxed) {
+            self.failures.fetch_add(1, Relaxed);
+            tracing::error!(
+                why,
+                "the audit of the keys door cannot be written: calls about keys are refused"
+            );
+        }
+    }
+}
+
+/// What all desks and the thread share.
+struct Shared {
+    auditor: Mutex<Auditor>,
+    state: Arc<AuditState>,
+    /// Batches that are left to the thread, until they are written: what comes after them does not pass them.
+    waiting: AtomicUsize,
+    begun: Instant,
+    /// Until when the thread alone writes, in ms since `begun`.
+    slow_until_ms: AtomicU64,
+}
+
+impl Shared {
+    fn auditor(&self) -> MutexGuard<'_, Auditor> {
+        self.auditor.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The files, where nobody else has them for longer than a line takes.
+    fn auditor_now(&self) -> Option<MutexGuard<'_, Auditor>> {
+        for _ in 0..LOOKS {
+            match self.auditor.try_lock() {
+                Ok(auditor) => return Some(auditor),
+                Err(TryLockError::Poisoned(auditor)) => return Some(auditor.into_inner()),
+                Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
+            }
+        }
+        None
+    }
+
+    fn elapsed_ms(&self) -> u64 {
+        u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn is_slow(&self) -> bool {
+        let until = self.slow_until_ms.load(Relaxed);
+        until > 0 && self.elapsed_ms() < until
+    }
+
+    fn took(&self, took: Duration) {
+        if took < SLOW {
+            return;
+        }
+        let slow_for = u64::try_from(SLOW_FOR.as_millis()).unwrap_or(u64::MAX);
+        self.slow_until_ms.store(self.elapsed_ms().saturating_add(slow_for), Relaxed);
+        tracing::warn!(
+            took_ms = took.as_millis(),
+            "a line of the audit took long to be written: its thread alone writes for 10 s, so that no worker waits for the disk"
+        );
+    }
+
+    /// Brings what was written to the disk; lines go on being written meanwhile.
+    fn sync(&self) {
+        let file = {
+            let mut auditor = self.auditor();
+            std::mem::take(&mut auditor.is_dirty).then(|| Arc::clone(&auditor.file))
+        };
+        if let Some(Err(error)) = file.map(|file| file.sync_data()) {
+            self.state.fail(&error.to_string());
+        }
+    }
+
+    /// What the thread does, until every desk is gone.
+    fn run(&self, queue: &Receiver<Vec<Told>>) {
+        let mut sync_at = Instant::now() + SYNC_EVERY;
+        loop {
+            match queue.recv_timeout(sync_at.saturating_duration_since(Instant::now())) {
+                Ok(first) => {
+                    let mut batches = vec![first];
+                    batches.extend(queue.try_iter().take(GATHER_MAX));
+                    self.write(batches);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return self.sync(),
+            }
+            if Instant::now() >= sync_at {
+                self.sync();
+                self.auditor().look();
+                sync_at = Instant::now() + SYNC_EVERY;
+            }
+        }
+    }
+
+    /// Writes lines, and then lets their answers go; refusals, where they cannot be written.
+    fn write(&self, batches: Vec<Vec<Told>>) {
+        let lines: String = batches.iter().flatten().map(|told| told.line.as_str()).collect();
+        let written = self.auditor().keep(&lines);
+        self.waiting.fetch_sub(batches.len(), Release);
+        for (owed, answer) in batches.into_iter().flatten().filter_map(|told| told.answer) {
+            owed.give(if written { answer } else { refusal() });
+        }
+    }
+}
+
+/// What is answered where a line could not be written.
+pub(super) fn refusal() -> Late {
+    Late::Answer(LateAnswer::unavailable(super::NO_AUDIT))
+}
+
+/// What became of lines that were to be written at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Now {
+    /// They are written.
+    Written,
+    /// They cannot be written.
+    Failed,
+    /// Nothing was done: they are the thread's.
+    Later,
+}
+
+/// Where lines are written, or left.
 #[derive(Clone)]
 pub(super) struct AuditDesk {
     batches: SyncSender<Vec<Told>>,
-    state: Arc<AuditState>,
+    shared: Arc<Shared>,
 }
 
 impl AuditDesk {
+    /// Writes lines at once, if nobody else does, the disk was quick lately, and the file has room.
+    pub(super) fn write(&self, lines: &str) -> Now {
+        let shared = &*self.shared;
+        if self.fails() {
+            return Now::Failed;
+        }
+        if shared.waiting.load(Acquire) > 0 || shared.is_slow() {
+            return Now::Later;
+        }
+        let Some(mut auditor) = shared.auditor_now() else { return Now::Later };
+        if auditor.is_full() {
+            return Now::Later;
+        }
+        let begun = Instant::now();
+        let is_kept = auditor.keep(lines);
+        drop(auditor);
+        shared.took(begun.elapsed());
+        if is_kept { Now::Written } else { Now::Failed }
+    }
+
     /// Leaves lines, or gives them back: too many wait.
     pub(super) fn tell(&self, batch: Vec<Told>) -> Result<(), Vec<Told>> {
-        self.batches.try_send(batch).map_err(|full| match full {
-            TrySendError::Full(batch) | TrySendError::Disconnected(batch) => batch,
+        self.shared.waiting.fetch_add(1, Relaxed);
+        self.batches.try_send(batch).map_err(|full| {
+            self.shared.waiting.fetch_sub(1, Relaxed);
+            match full {
+                TrySendError::Full(batch) | TrySendError::Disconnected(batch) => batch,
+            }
         })
     }
 
-    /// Leaves a line, and waits until there is room for it.
+    /// Writes a line, or leaves it and waits until there is room for it.
     pub(super) fn wait(&self, told: Told) {
-        // A desk whose thread is gone drops the line, and its client hears so.
-        let _ = self.batches.send(vec![told]);
+        let now = self.write(&told.line);
+        if now == Now::Later {
+            self.shared.waiting.fetch_add(1, Relaxed);
+            // A desk whose thread is gone drops the line, and its client hears so.
+            let _ = self.batches.send(vec![told]);
+        } else if let Some((owed, answer)) = told.answer {
+            owed.give(if now == Now::Written { answer } else { refusal() });
+        }
     }
 
     /// Tells whether lines cannot be written at the moment.
     pub(super) fn fails(&self) -> bool {
-        self.state.fails.load(Relaxed)
+        self.shared.state.fails.load(Relaxed)
     }
 }
 
@@ -140,7 +300,7 @@ pub(super) struct Keep {
 /// The files of the audit.
 pub(super) struct Auditor {
     folder: PathBuf,
-    file: File,
+    file: Arc<File>,
     /// Bytes of the file, all of them whole lines.
     end: u64,
     /// When it was begun, in days since 1970.
@@ -165,7 +325,7 @@ impl Auditor {
         let (end, day) = last_line(&file).map_err(told)?;
         let mut auditor = Auditor {
             folder: folder.to_owned(),
-            file,
+            file: Arc::new(file),
             end,
             day,
             keep,
@@ -182,46 +342,32 @@ impl Auditor {
     /// Returns the desk of this audit, and what its thread runs: until every desk is gone.
     pub(super) fn ready(self) -> (AuditDesk, impl FnOnce() + Send) {
         let (batches, queue) = sync_channel(BATCHES_MAX);
-        let desk = AuditDesk { batches, state: Arc::clone(&self.state) };
-        (desk, move || self.run(&queue))
+        let state = Arc::clone(&self.state);
+        let shared = Arc::new(Shared {
+            auditor: Mutex::new(self),
+            state,
+            waiting: AtomicUsize::new(0),
+            begun: Instant::now(),
+            slow_until_ms: AtomicU64::new(0),
+        });
+        (AuditDesk { batches, shared: Arc::clone(&shared) }, move || shared.run(&queue))
     }
 
-    fn run(mut self, queue: &Receiver<Vec<Told>>) {
-        let mut sync_at = Instant::now() + SYNC_EVERY;
-        loop {
-            match queue.recv_timeout(sync_at.saturating_duration_since(Instant::now())) {
-                Ok(first) => {
-                    let more = queue.try_iter().take(GATHER_MAX);
-                    let told: Vec<Told> = first.into_iter().chain(more.flatten()).collect();
-                    self.write(told);
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return self.sync(),
-            }
-            if Instant::now() >= sync_at {
-                self.sync();
-                self.look();
-                sync_at = Instant::now() + SYNC_EVERY;
-            }
-        }
+    /// Writes lines; false: they cannot be written.
+    fn keep(&mut self, lines: &str) -> bool {
+        let is_kept = !self.state.fails.load(Relaxed)
+            && self.append(lines).map_err(|why| self.state.fail(&why)).is_ok();
+        self.is_dirty |= is_kept;
+        is_kept
     }
 
-    /// Writes lines, and then lets their answers go; refusals, where they cannot be written.
-    fn write(&mut self, told: Vec<Told>) {
-        let lines: String = told.iter().map(|told| told.line.as_str()).collect();
-        let fails = self.state.fails.load(Relaxed);
-        let written =
-            if fails { Err(()) } else { self.append(&lines).map_err(|why| self.fail(&why)) };
-        for (owed, answer) in told.into_iter().filter_map(|told| told.answer) {
-            owed.give(match written {
-                Ok(()) => answer,
-                Err(()) => Late::Answer(LateAnswer::unavailable(super::NO_AUDIT)),
-            });
-        }
+    /// Tells whether the next line begins another file.
+    fn is_full(&self) -> bool {
+        now_ms() / 1_000 / DAY_S != self.day || self.end >= self.file_bytes_max
     }
 
     fn append(&mut self, lines: &str) -> Result<(), String> {
-        if now_ms() / 1_000 / DAY_S != self.day || self.end >= self.file_bytes_max {
+        if self.is_full() {
             self.set_aside().map_err(|error| format!("{}: {error}", self.folder.display()))?;
         }
         if let Err(error) = self.file.write_all_at(lines.as_bytes(), self.end) {
@@ -230,16 +376,7 @@ impl Auditor {
             return Err(error.to_string());
         }
         self.end += lines.len() as u64;
-        self.is_dirty = true;
         Ok(())
-    }
-
-    fn sync(&mut self) {
-        if std::mem::take(&mut self.is_dirty)
-            && let Err(error) = self.file.sync_data()
-        {
-            self.fail(&error.to_string());
-        }
     }
 
     /// Finds out whether lines can be written: again, or no longer.
@@ -247,26 +384,16 @@ impl Auditor {
         let free = rustix::fs::statvfs(&self.folder);
         let free = free.map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize));
         match free {
-            Ok(free) if free < self.free_bytes_min => self.fail(&format!(
+            Ok(free) if free < self.free_bytes_min => self.state.fail(&format!(
                 "the disk has {free} bytes free, and the last {} are the journal's",
                 self.free_bytes_min
             )),
-            Err(error) => self.fail(&error.to_string()),
+            Err(error) => self.state.fail(&error.to_string()),
             // An empty write tells nothing: whoever comes next tries.
             Ok(_) if self.state.fails.swap(false, Relaxed) => {
                 tracing::info!("the audit of the keys door is written again");
             }
             Ok(_) => {}
-        }
-    }
-
-    fn fail(&self, why: &str) {
-        if !self.state.fails.swap(true, Relaxed) {
-            self.state.failures.fetch_add(1, Relaxed);
-            tracing::error!(
-                why,
-                "the audit of the keys door cannot be written: calls about keys are refused"
-            );
         }
     }
 
@@ -283,7 +410,7 @@ impl Auditor {
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 renamed => renamed?,
             }
-            self.file = private::options().open(self.folder.join(NAME))?;
+            self.file = Arc::new(private::options().open(self.folder.join(NAME))?);
             self.end = 0;
         }
         self.day = now_ms() / 1_000 / DAY_S;
@@ -394,6 +521,15 @@ mod tests {
         Told { line: format!("{text}\n"), answer }
     }
 
+    /// Writes lines as the thread does.
+    fn write(auditor: &mut Auditor, told: Vec<Told>) {
+        for told in told {
+            let is_kept = auditor.keep(&told.line);
+            let (owed, answer) = told.answer.unwrap();
+            owed.give(if is_kept { answer } else { refusal() });
+        }
+    }
+
     fn statuses(arrivals: &Arrivals) -> Vec<u16> {
         let status = |late: Option<Late>| match late {
             Some(Late::Answer(answer)) => answer.status,
@@ -425,6 +561,42 @@ mod tests {
         assert_eq!(text, "one\ntwo\nthree\n");
     }
 
+    /// Whoever has a line writes it, but behind those that wait, and not where that could take long.
+    #[test]
+    fn lines_are_written_at_once_unless_somebody_would_wait() {
+        let folder = tempfile::tempdir().unwrap();
+        let (auditor, arrivals, state) = opened(folder.path(), KEEP);
+        let (desk, run) = auditor.ready();
+        let shared = Arc::clone(&desk.shared);
+        assert_eq!(desk.write("one\n"), Now::Written);
+        desk.wait(told(&arrivals, "two"));
+        assert_eq!(statuses(&arrivals), [200], "no thread was needed");
+
+        let other = shared.auditor();
+        assert_eq!(desk.write("lost\n"), Now::Later, "another one writes");
+        drop(other);
+        shared.took(SLOW);
+        assert_eq!(desk.write("lost\n"), Now::Later, "the disk was slow");
+        shared.slow_until_ms.store(0, Relaxed);
+        shared.auditor().day -= 1;
+        assert_eq!(desk.write("lost\n"), Now::Later, "another day, another file");
+        shared.auditor().day += 1;
+        desk.tell(vec![told(&arrivals, "three")]).ok().unwrap();
+        assert_eq!(desk.write("lost\n"), Now::Later, "somebody waits");
+
+        let thread = std::thread::spawn(run);
+        while shared.waiting.load(Acquire) > 0 {
+            std::thread::yield_now();
+        }
+        assert_eq!(desk.write("four\n"), Now::Written);
+        state.fail("a test");
+        assert_eq!(desk.write("lost\n"), Now::Failed);
+        drop(desk);
+        thread.join().unwrap();
+        let text = std::fs::read_to_string(folder.path().join(NAME)).unwrap();
+        assert_eq!(text, "one\ntwo\nthree\nfour\n");
+    }
+
     #[test]
     fn a_line_says_who_did_what_and_quotes_what_must_be() {
         let audit = door_keys::Audit {
@@ -451,7 +623,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join(NAME), "whole\nunfini").unwrap();
         let (mut auditor, arrivals, _) = opened(folder.path(), KEEP);
-        auditor.write(vec![told(&arrivals, "next")]);
+        write(&mut auditor, vec![told(&arrivals, "next")]);
         let text = std::fs::read_to_string(folder.path().join(NAME)).unwrap();
         assert_eq!((text.as_str(), statuses(&arrivals)), ("whole\nnext\n", vec![200]));
     }
@@ -463,13 +635,13 @@ mod tests {
         let (mut auditor, arrivals, state) = opened(folder.path(), KEEP);
         auditor.free_bytes_min = u64::MAX;
         auditor.look();
-        auditor.write(vec![told(&arrivals, "lost")]);
+        write(&mut auditor, vec![told(&arrivals, "lost")]);
         assert_eq!((statuses(&arrivals), state.failures.load(Relaxed)), (vec![503], 1));
         auditor.look();
         assert_eq!(state.failures.load(Relaxed), 1, "one failure, however often it is found");
         auditor.free_bytes_min = 0;
         auditor.look();
-        auditor.write(vec![told(&arrivals, "kept")]);
+        write(&mut auditor, vec![told(&arrivals, "kept")]);
         assert_eq!(statuses(&arrivals), [200]);
         assert_eq!(std::fs::read_to_string(folder.path().join(NAME)).unwrap(), "kept\n");
     }
@@ -479,7 +651,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (mut auditor, arrivals, state) = opened(folder.path(), Keep { bytes_max: 400, ..KEEP });
         for turn in 0..60 {
-            auditor.write(vec![told(&arrivals, &format!("line number {turn:02} of sixty"))]);
+            write(&mut auditor, vec![told(&arrivals, &format!("line number {turn:02} of sixty"))]);
         }
         assert_eq!(statuses(&arrivals), [200; 60]);
         let kept = aside(folder.path());

@@ -15,6 +15,7 @@ counters! {
         by_keeper: "Calls that the keeper did: changes of keys, and calls that began a block of messages.";
         by_pool: "Calls that were too large for a worker to do by itself: the pool's.";
         gathered: "Of the calls that were too large, those whose bodies of more than 256 KiB were put together as they arrived.";
+        bodies_slow: "Bodies that arrived in parts and did not come on for `transport.partial_ms_max`, so that their connections were closed.";
         streams: "Bulk streams that came in pieces.";
         streams_cut: "Of these, those that ended early: a fault, or a client that was gone.";
         clients_gone: "Calls whose client was gone when the answer was there.";

@@ -12,16 +12,23 @@ const WORK_NS_MAX: usize = 100_000;
 /// Of what has no row of its own: tags, hashes, keys that are not there yet.
 const OTHER: usize = 104;
 
-/// Tells whether a call is small, by its path behind `/v1/transit/` and the length of its body. A whole bulk stream never is: it needs a
-/// thread that may wait.
+/// Bytes of the shortest item of a bulk stream: its length.
+const ITEM_BYTES_MIN: usize = 4;
+
+/// Tells whether a call is small, by its path behind `/v1/transit/` and the length of its body. What a whole bulk stream costs is that of as many
+/// items as its bytes can have.
 pub(super) fn is_small(path: &str, body_len: usize, keys: &Keys) -> bool {
     let mut segments = path.split('/');
-    let (verb, name) = (segments.next().unwrap_or_default(), segments.next().unwrap_or_default());
+    let mut segment = || segments.next().unwrap_or_default();
+    let (verb, name) = (segment(), segment());
+    let kind = |name| keys.get(name).and_then(|key| key.policy().kind.sealing());
     if verb == "bulk" {
-        return false;
+        let [per_item, per_byte] = piece_ns(kind(segment()));
+        let items = body_len / ITEM_BYTES_MIN;
+        let work = items.saturating_mul(per_item);
+        return work.saturating_add(body_len.saturating_mul(per_byte)) <= WORK_NS_MAX;
     }
-    let kind = keys.get(name).and_then(|key| key.policy().kind.sealing());
-    body_len.saturating_mul(tenths_ns_per_byte(verb, kind)) / 10 <= WORK_NS_MAX
+    body_len.saturating_mul(tenths_ns_per_byte(verb, kind(name))) / 10 <= WORK_NS_MAX
 }
 
 /// Tells whether what waits of a bulk stream is little work. Without JSON the items cost, and their bytes only where they are long.
@@ -85,6 +92,8 @@ mod tests {
         assert!(sizes.is_sorted_by(|more, less| more > less), "{sizes:?}");
         assert_eq!(largest("encrypt/none"), largest("encrypt/siv"), "it may become any key");
         assert!(!is_small("decrypt/bulk", usize::MAX, store.keys()));
-        assert!(!is_small("bulk/decrypt/bulk", 0, store.keys()));
+        let bulk = ["bulk/encrypt/bulk", "bulk/encrypt/siv"].map(largest);
+        assert!(bulk[0] > 6_000 && bulk[1] > 1_000 && bulk[0] > bulk[1], "{bulk:?}");
+        assert!(!is_small("bulk/decrypt/bulk", usize::MAX, store.keys()));
     }
 }

@@ -41,14 +41,14 @@ use weir_config::config::Config;
 use weir_config::doors::{hosts, keys_limits};
 use weir_till::{Pending, Till};
 
-use self::audit::{AuditDesk, AuditState, Auditor, Keep, Told};
+use self::audit::{AuditDesk, AuditState, Auditor, Keep, Now, Told};
 use self::desk::KeysDesk;
 use self::keeper::{Asker, Job, Keeper, KeeperDesk, OwnedRequest};
 use self::large::{Gathering, Leaving};
 use self::late::{Arrivals, Late, LateAnswer, Owed};
 use self::live::{KeysView, LiveKeys};
 use self::open::{Opened, Place};
-use self::pool::{PoolDesk, Tools};
+use self::pool::{PoolDesk, Spent, Tools};
 use self::rates::{Rates, Used};
 use self::stream::Stream;
 use super::entrance::are_same;
@@ -371,7 +371,13 @@ impl Door for KeysDoor {
         _: &mut Out<'_>,
     ) -> After {
         let comes_on = conn.gathering.as_mut().is_none_or(|gathering| gathering.comes_on());
-        if comes_on { After::Stay } else { After::Close { after_output: false } }
+        match &self.side {
+            Some(side) if !comes_on => {
+                side.counters.keys.bodies_slow.add(1);
+                After::Close { after_output: false }
+            }
+            _ => After::Stay,
+        }
     }
 
     /// Writes the next part of a large answer.
@@ -406,46 +412,15 @@ impl Door for KeysDoor {
             return;
         }
         for (place, answer) in side.arrivals.take() {
-            let Some(id) = side.waiting.close(place) else { continue };
-            let answer = match answer {
-                Some(Late::Piece(piece)) => {
-                    side.piece_is_back(id, piece, outbox);
-                    continue;
-                }
-                Some(Late::Answer(answer)) => answer,
-                None => LateAnswer::unavailable(NOT_DONE),
-            };
-            side.counters.keys.tell(answer.status, answer.items);
-            if side.leaves_in_parts(answer.body.len()) {
-                side.begin_answer(id, answer, outbox);
-                continue;
-            }
-            let response = Response {
-                content_type: Some(answer.content_type),
-                ..response(answer.status, answer.headers, &answer.body)
-            };
-            let answered = outbox.answer(id, |conn, out| {
-                // A piece that is lost, or whose line cannot be written, ends its stream.
-                conn.http.answer(out, &response).or_else(|| conn.http.fail_piece(out, &response))
-            });
-            if !answered {
-                side.counters.keys.clients_gone.add(1);
-            }
+            let answer = answer.unwrap_or_else(|| Late::Answer(LateAnswer::unavailable(NOT_DONE)));
+            side.deliver(place, answer, outbox);
         }
     }
 
-    /// Hands the lines of this wake-up over, all at once.
-    fn write<S>(&mut self, _: &mut DoorOutbox<'_, '_, S, KeysConn>) {
-        let Some(side) = &mut self.side else { return };
-        if side.told.is_empty() {
-            return;
-        }
-        let told = std::mem::take(&mut side.told);
-        let Some(audit) = &side.terms.audit else { return };
-        for told in audit.tell(told).err().into_iter().flatten() {
-            if let Some((owed, _)) = told.answer {
-                LateAnswer::refuse(owed, BUSY);
-            }
+    /// Writes the lines of this wake-up, all at once, and their answers.
+    fn write<S>(&mut self, outbox: &mut DoorOutbox<'_, '_, S, KeysConn>) {
+        if let Some(side) = self.side.as_mut().filter(|side| !side.told.is_empty()) {
+            side.write_lines(outbox);
         }
     }
 
@@ -597,6 +572,58 @@ impl Side {
         None
     }
 
+    /// Writes the lines that came together, and then their answers; or hands both over.
+    fn write_lines<S>(&mut self, outbox: &mut DoorOutbox<'_, '_, S, KeysConn>) {
+        let told = std::mem::take(&mut self.told);
+        let Some(audit) = &self.terms.audit else { return };
+        let lines: String = told.iter().map(|told| told.line.as_str()).collect();
+        let now = audit.write(&lines);
+        if now == Now::Later {
+            for told in audit.tell(told).err().into_iter().flatten() {
+                if let Some((owed, _)) = told.answer {
+                    LateAnswer::refuse(owed, BUSY);
+                }
+            }
+            return;
+        }
+        for (owed, answer) in told.into_iter().filter_map(|told| told.answer) {
+            let answer = if now == Now::Written { answer } else { audit::refusal() };
+            self.deliver(owed.take_back(), answer, outbox);
+        }
+    }
+
+    /// Writes an answer to the connection that waits for it.
+    fn deliver<S>(
+        &mut self,
+        place: u32,
+        answer: Late,
+        outbox: &mut DoorOutbox<'_, '_, S, KeysConn>,
+    ) {
+        let Some(id) = self.waiting.close(place) else { return };
+        let answer = match answer {
+            Late::Piece(piece) => return self.piece_is_back(id, piece, outbox),
+            Late::Answer(answer) => answer,
+        };
+        self.counters.keys.tell(answer.status, answer.items);
+        if self.leaves_in_parts(answer.body.len()) {
+            return self.begin_answer(id, answer, outbox);
+        }
+        let response = Response {
+            content_type: Some(answer.content_type),
+            ..response(answer.status, answer.headers, &answer.body)
+        };
+        let answered = outbox.answer(id, |conn, out| {
+            // A piece that is lost, or whose line cannot be written, ends its stream.
+            conn.http.answer(out, &response).or_else(|| conn.http.fail_piece(out, &response))
+        });
+        if !answered {
+            self.counters.keys.clients_gone.add(1);
+        }
+        if large::is_large(answer.body.len()) {
+            self.terms.pool.put_away(Spent::Answer { _wiped: answer.body });
+        }
+    }
+
     /// Answers a call of `asker`; of `None`, whose token nobody has, without a look at the body.
     fn ask_as(
         &mut self,
@@ -622,7 +649,9 @@ impl Side {
         let then = match line {
             None => {
                 self.counters.keys.tell(answer.status, late::items(&answer));
-                reply.send(&response(answer.status, answer.headers, answer.body))
+                let content_type = Some(answer.content_type);
+                let said = response(answer.status, answer.headers, answer.body);
+                reply.send(&Response { content_type, ..said })
             }
             Some(line) => {
                 let owed = self.waiting.open(conn).map(|place| Owed::new(place, &self.arrivals));
