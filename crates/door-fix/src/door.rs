@@ -458,20 +458,23 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         }
     }
 
-    /// Learns that a connection is gone.
-    pub fn closed(&mut self, line: Line) {
+    /// Learns that a connection is gone. Returns how its session stood, where that had not ended it.
+    pub fn closed(&mut self, line: Line) -> Option<(usize, SessionState)> {
         match line.place {
             Place::Half { .. } => drop(self.half_logons.leave(line.id)),
             // Another step may have ended it, and the session may have a new connection.
             Place::Seated(at) if self.seats[at].line == Some(line.id) => {
+                let stood = self.seats[at].session.state();
                 self.seats[at].session.disconnected();
                 self.seats[at].line = None;
                 self.seats[at].look();
                 // They are kept by the next flush, and come by a gap: the next connection gets nothing of this one.
                 self.seats[at].out.bytes.clear();
+                return (stood != SessionState::Disconnected).then_some((at, stood));
             }
             Place::Seated(_) | Place::Over => {}
         }
+        None
     }
 
     /// A connection that had to go for another one is over, and so is one whose session has ended it: the session may have another by now.

@@ -118,8 +118,8 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
     fn view(&mut self, at: usize, clock: Clock) -> SessionView {
         let store = self.stores.store(at);
         let (next_out, next_in) = (store.next_out(), store.next_in());
+        let is_open = self.is_in_schedule(at, clock);
         let seat = &self.seats[at];
-        let is_open = seat.keys.schedule.period_at(clock.unix_us.div_euclid(1_000)).is_some();
         let standing = match seat.session.state() {
             SessionState::Disconnected if is_open => Standing::Waiting,
             SessionState::Disconnected => Standing::OutOfSchedule,
@@ -147,6 +147,13 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
             traffic: seat.session.traffic(),
             line: seat.line,
         }
+    }
+
+    /// Reports whether the schedule of a session has it open at a time.
+    #[must_use]
+    pub fn is_in_schedule(&self, session: usize, clock: Clock) -> bool {
+        let unix_ms = clock.unix_us.div_euclid(1_000);
+        self.seats.get(session).is_some_and(|seat| seat.keys.schedule.period_at(unix_ms).is_some())
     }
 
     /// Says whether the numbers of a session may be changed.

@@ -35,6 +35,20 @@ impl HandshakeFailure {
         Self::TooMany,
     ];
 
+    /// The failure in words, as it looks to who opened the connection.
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::PlainBytes => "what the peer sent is not TLS",
+            Self::Refused => "the two ends found nothing in common, or the peer refused",
+            Self::Certificate => {
+                "the certificate is missing, of nobody we trust, or of another name"
+            }
+            Self::TimedOut => "it took longer than it may",
+            Self::Abandoned => "the peer closed the connection",
+            Self::TooMany => "there were too many at once",
+        }
+    }
+
     /// The failure's name in metrics and logs.
     pub fn name(self) -> &'static str {
         match self {

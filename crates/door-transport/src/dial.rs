@@ -62,14 +62,14 @@ pub struct DialId {
 }
 
 /// Why an attempt of a dial ended without a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DialFailure {
     /// The kernel's error number: refused, unreachable, out of descriptors.
     Refused(i32),
     /// No answer within `connect_ms_max`.
     TimedOut,
-    /// The TLS handshake failed, was too slow, or was one too many.
-    Tls,
+    /// The TLS handshake failed, was too slow, or was one too many: why, in words.
+    Tls(Box<str>),
     /// The worker has as many connections as it may have.
     Full,
     /// It was connected, and the service has no use for it.
@@ -81,7 +81,7 @@ impl fmt::Display for DialFailure {
         match self {
             Self::Refused(errno) => std::io::Error::from_raw_os_error(*errno).fmt(f),
             Self::TimedOut => f.write_str("no answer in time"),
-            Self::Tls => f.write_str("the TLS handshake failed"),
+            Self::Tls(why) => write!(f, "the TLS handshake failed: {why}"),
             Self::Declined => f.write_str("the connection was made and not wanted"),
             Self::Full => f.write_str("the worker has no place for another connection"),
         }

@@ -213,10 +213,10 @@ impl<'o, C> Engine<'o, C> {
 
     /// Tells the service of a connection.
     fn open<S: Service<Conn = C>>(&mut self, service: &mut S, id: ConnId, peer: Peer, door: usize) {
-        let dial = self.conns.get(id).and_then(|conn| conn.dial);
+        let dial = self.conns.get(id).and_then(|conn| conn.dial.as_ref()).map(|dial| dial.0);
         let user = match dial {
             None => Some(service.opened(id, peer, door)),
-            Some((dial, _)) => {
+            Some(dial) => {
                 self.counters.dialled.add(1);
                 self.dials.opened(dial, id, self.now_ms);
                 service.dialled(id, dial, peer)
@@ -376,7 +376,8 @@ impl<'o, C> Engine<'o, C> {
     pub(crate) fn connected<S: Service<Conn = C>>(&mut self, service: &mut S, slot: u32) {
         let id = self.conns.id_at(slot);
         let Some(conn) = self.conns.at(slot) else { return };
-        let (Phase::Connecting, Some((dial, _))) = (conn.phase, conn.dial) else { return };
+        let dial = conn.dial.as_ref().map(|dial| dial.0);
+        let (Phase::Connecting, Some(dial)) = (conn.phase, dial) else { return };
         let peer = match sys::connect_result(conn.fd()) {
             Ok(peer) => peer,
             Err(error) => {
@@ -390,7 +391,7 @@ impl<'o, C> Engine<'o, C> {
         if let Some(tls) = self.dials.tls(dial) {
             let session = self.session(Session::client(&tls, peer, usize::MAX));
             let Some(mut session) = session else {
-                return self.give_up(id, DialFailure::Tls);
+                return self.give_up(id, DialFailure::Tls("it could not begin".into()));
             };
             session.queued = true;
             if let Some(conn) = self.conns.at(slot) {
@@ -956,11 +957,10 @@ impl<'o, C> Engine<'o, C> {
         let Phase::Dead(why) = conn.phase else { return };
         let dial = conn.dial.take();
         let Some(user) = conn.user.take() else {
-            let is_handshake = conn.tls.as_ref().is_some_and(|tls| !tls.is_established());
-            self.bury_handshake(slot, why);
+            let handshake = self.bury_handshake(slot, why);
             if let Some((dial, failure)) = dial {
-                let guess = if is_handshake { DialFailure::Tls } else { DialFailure::Declined };
-                self.dial_failed(service, dial, failure.unwrap_or(guess));
+                let guess = || handshake.map_or(DialFailure::Declined, DialFailure::Tls);
+                self.dial_failed(service, dial, failure.unwrap_or_else(guess));
             }
             return;
         };
@@ -975,16 +975,18 @@ impl<'o, C> Engine<'o, C> {
         }
     }
 
-    /// Counts a handshake that failed, once.
-    fn bury_handshake(&mut self, slot: u32, why: CloseReason) {
-        let Some(conn) = self.conns.at(slot) else { return };
+    /// Counts a handshake that failed, once; returns why it did, in words.
+    fn bury_handshake(&mut self, slot: u32, why: CloseReason) -> Option<Box<str>> {
+        let conn = self.conns.at(slot)?;
         // It has no TLS any more once it was counted; nothing is sent or read.
-        let Some(tls) = conn.tls.take_if(|tls| !tls.is_established()) else { return };
+        let tls = conn.tls.take_if(|tls| !tls.is_established())?;
         self.handshakes.leave(slot);
         self.totals.tls_memory -= tls.memory_counted;
         let late = why == CloseReason::SlowMessage;
         let guess = if late { HandshakeFailure::TimedOut } else { HandshakeFailure::Abandoned };
-        self.counters.count_handshake_failed(tls.failure.unwrap_or(guess));
+        let failure = tls.failure.unwrap_or(guess);
+        self.counters.count_handshake_failed(failure);
+        Some(tls.fault.unwrap_or_else(|| failure.text().into()))
     }
 
     /// Frees a buried connection's slot, memory and descriptor. Nothing may be in flight on it.

@@ -99,6 +99,8 @@ pub(crate) struct Session {
     pub(crate) placed: bool,
     /// Why the handshake failed, if that is known better than by how the connection ended.
     pub(crate) failure: Option<HandshakeFailure>,
+    /// What was wrong with what the peer said, in words.
+    pub(crate) fault: Option<Box<str>>,
     /// The part of the memory of its buffers that the totals count.
     pub(crate) memory_counted: usize,
     first_byte: Option<u8>,
@@ -139,6 +141,7 @@ impl Session {
             queued: false,
             placed: false,
             failure: None,
+            fault: None,
             memory_counted: 0,
             first_byte: None,
             was_read: false,
@@ -199,7 +202,10 @@ impl Session {
             Role::Client(side) => records.take_alert(side),
         }
         if !records.established {
-            self.failure.get_or_insert(reason(&error, self.first_byte));
+            let failure = *self.failure.get_or_insert(reason(&error, self.first_byte));
+            if failure != HandshakeFailure::PlainBytes {
+                self.fault.get_or_insert_with(|| error.to_string().into());
+            }
         }
         Err(error)
     }

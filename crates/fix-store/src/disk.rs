@@ -1,8 +1,8 @@
 //! Files, with errors that name them. Everything that is written goes through here, so that tests can make any operation fail.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::OpenError;
@@ -56,6 +56,17 @@ impl DiskFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(OpenError::io(path, "open", error)),
         }
+    }
+
+    /// Reports whether it is the file at a path.
+    pub(crate) fn is_at(&self, path: &Path) -> bool {
+        let same =
+            |one: Metadata, other: Metadata| (one.dev(), one.ino()) == (other.dev(), other.ino());
+        self.file
+            .metadata()
+            .ok()
+            .zip(fs::metadata(path).ok())
+            .is_some_and(|(one, other)| same(one, other))
     }
 
     pub(crate) fn len(&self) -> Result<u64> {

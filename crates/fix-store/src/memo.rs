@@ -149,6 +149,15 @@ pub trait Numbers {
         Ok(())
     }
 
+    /// Finds out whether what is kept is still where the next process will look for it. Where it is not, it is begun anew there with the next
+    /// change.
+    ///
+    /// # Errors
+    /// [`OpenError`]: it was moved away or removed since this was asked last.
+    fn look(&mut self) -> Result<(), OpenError> {
+        Ok(())
+    }
+
     /// Keeps the changes of one step, all or none. With `sealed` they are on the disk when this returns, otherwise with the system: a crash
     /// of the process loses nothing.
     ///

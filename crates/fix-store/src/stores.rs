@@ -195,6 +195,15 @@ impl<N: Numbers> FileStores<N> {
         self.numbers.newest(store.name()).filter(|memo| *memo == store.flushed())
     }
 
+    /// Finds out whether the file of numbers is still in its folder. Where somebody moved it away or removed it, it is written anew with the next
+    /// change, or that fails. To be called now and then, for instance each second.
+    ///
+    /// # Errors
+    /// [`OpenError`]: it was moved or removed since this was called last.
+    pub fn look(&mut self) -> Result<(), OpenError> {
+        self.numbers.look()
+    }
+
     /// Removes messages that are too old or too many, whole segments at a time, and returns how many bytes. A peer that asks for one of
     /// them gets a gap fill. To be called now and then, for instance each minute.
     pub fn trim(&mut self) -> u64 {

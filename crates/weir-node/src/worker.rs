@@ -399,7 +399,7 @@ impl<D: DoorSet> Service for Worker<D> {
         outbox: &mut Outbox<'_, D::Session>,
     ) {
         let failed = FailedDial { address, why, retry_ms };
-        self.tell_all(|| Heard::DialFailed(dial, failed), outbox);
+        self.tell_all(|| Heard::DialFailed(dial, failed.clone()), outbox);
     }
 
     fn tick_ms(&self, session: &D::Session) -> u64 {

@@ -162,3 +162,35 @@ fn what_was_removed_because_it_was_old_does_not_stay() {
     drop(open(root.path(), 300));
     assert!(segments().is_empty(), "{:?}", segments());
 }
+
+/// What was removed by somebody else is found, and what is kept from then on is where the next process looks for it.
+#[test]
+fn numbers_that_are_removed_while_they_are_in_use_are_written_anew() {
+    let root = folder();
+    let mut stores = open(root.path(), 1 << 20);
+    let send = |stores: &mut Stores, seq: u64| {
+        stores.store(0).put(&message("A", seq, 100)).unwrap();
+        stores.flush(&[0])
+    };
+    send(&mut stores, 1).unwrap();
+    stores.look().unwrap();
+    let numbers = root.path().join("numbers");
+    std::fs::remove_file(&numbers).unwrap();
+    let told = stores.look().unwrap_err().to_string();
+    assert!(told.contains("cannot find") && told.contains("numbers"), "{told}");
+    stores.look().unwrap();
+    send(&mut stores, 2).unwrap();
+    stores.look().unwrap();
+    let model = seen_both(&mut stores);
+    drop(stores);
+    let mut stores = open(root.path(), 1 << 20);
+    assert_eq!(seen_both(&mut stores), model);
+    // The whole folder: nothing can be kept.
+    let away = root.path().with_extension("away");
+    std::fs::rename(root.path(), &away).unwrap();
+    stores.look().unwrap_err();
+    send(&mut stores, 3).unwrap_err();
+    std::fs::rename(&away, root.path()).unwrap();
+    send(&mut stores, 3).unwrap();
+    stores.look().unwrap();
+}

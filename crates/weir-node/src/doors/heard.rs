@@ -36,7 +36,7 @@ pub(crate) enum Heard<'a> {
 }
 
 /// Why an attempt of a dial failed, and when the next one comes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct FailedDial {
     pub(crate) address: SocketAddr,
     pub(crate) why: DialFailure,

@@ -96,7 +96,7 @@ impl FixDoor {
     }
 
     /// Hangs up venues that are gone, and dials others as they are reached now, each as soon as it has no connection.
-    pub(super) fn redial<S>(&mut self, outbox: &mut DoorOutbox<'_, '_, S, FixConn>) {
+    pub(super) fn redial<S>(&mut self, clock: Clock, outbox: &mut DoorOutbox<'_, '_, S, FixConn>) {
         let Some(sessions) = self.sessions.as_ref().filter(|_| self.are_venues_changing) else {
             return;
         };
@@ -111,7 +111,7 @@ impl FixDoor {
             if let Some(dial) = venue.next.take() {
                 venue.dial = dial;
             }
-            if !venue.is_over {
+            if !venue.is_over && sessions.is_in_schedule(venue.session, clock) {
                 venue.id = outbox.all().dial(venue.dial.clone());
             }
         }

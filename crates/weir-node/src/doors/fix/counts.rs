@@ -2,7 +2,9 @@
 
 use counters::{Counter, counters};
 use door_fix::Happening;
+use door_transport::CloseReason;
 use fix_session::Notice;
+use fix_store::OpenError;
 
 counters! {
     /// Counters of the worker that has the door.
@@ -61,6 +63,32 @@ impl FixCounts {
                 None => tracing::warn!(session, ?other, "FIX"),
             },
         }
+    }
+
+    /// Writes to the log that a connection is gone without a Logout; `is_refused`: a venue's that had not answered our Logon.
+    pub(super) fn tell_gone(&self, session: &str, is_refused: bool, why: CloseReason) {
+        let why = why.name();
+        match is_refused {
+            true => tracing::warn!(
+                session,
+                why,
+                "FIX: a venue ended the connection in place of answering our Logon; compare begin_string, the CompIDs, and from where and with what it lets in"
+            ),
+            false => tracing::info!(
+                session,
+                why,
+                "FIX: the connection of a session is gone without a Logout"
+            ),
+        }
+    }
+
+    /// Counts that somebody removed the file of numbers, and writes it to the log.
+    pub(super) fn tell_removed(&self, error: &OpenError) {
+        self.store_failures.add(1);
+        tracing::error!(
+            %error,
+            "FIX: the file of sequence numbers was moved away or removed while the node runs; it is written anew with the next message"
+        );
     }
 
     /// Counts a connection that was closed because its peer does not read, and writes it to the log.

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use door_fix::{Clock, Line, Ready, Step as FixStep};
 use door_transport::tls::Secured;
 use door_transport::{CloseReason, ConnId, Dial, DialId, Out, Peer, Step, Then, Waker};
-use fix_session::{Durability, MessageStores, Notice};
+use fix_session::{Durability, MessageStores, Notice, SessionState};
 use fix_store::{FileStores, NumbersFile, OpenError, Options};
 use ledger::MemoJudge;
 use weir_config::config::{Config, ConfigError};
@@ -212,9 +212,9 @@ impl Venue {
         Venue { session, dial, id: None, next: None, is_over: false }
     }
 
-    /// Reports whether there is something to be done once it has no connection.
+    /// Reports whether there is something to be done once it has no connection. One that is not dialled yet is at the next tick.
     fn is_changing(&self) -> bool {
-        self.next.is_some() || self.is_over == self.id.is_some()
+        self.next.is_some() || (self.is_over && self.id.is_some())
     }
 }
 
@@ -416,16 +416,32 @@ impl FixDoor {
         }
     }
 
-    /// Venues are dialled, and old messages go.
-    fn dial<S>(&mut self, outbox: &mut DoorOutbox<'_, '_, S, FixConn>) {
-        for venue in self.venues.iter_mut().filter(|venue| venue.id.is_none() && !venue.is_over) {
-            venue.id = outbox.all().dial(venue.dial.clone());
+    /// Venues are dialled while their schedules have them open, and hung up once they have not and are logged out.
+    fn dial<S>(&mut self, clock: Clock, outbox: &mut DoorOutbox<'_, '_, S, FixConn>) {
+        let Some(sessions) = &self.sessions else { return };
+        for venue in self.venues.iter_mut().filter(|venue| !venue.is_over) {
+            let is_open = sessions.is_in_schedule(venue.session, clock);
+            let state = sessions.session(venue.session).map(fix_session::Session::state);
+            match venue.id {
+                None if is_open => venue.id = outbox.all().dial(venue.dial.clone()),
+                Some(id) if !is_open && state == Some(SessionState::Disconnected) => {
+                    outbox.all().hang_up(id);
+                    venue.id = None;
+                }
+                _ => {}
+            }
         }
+    }
+
+    /// Old messages go, and files that somebody removed are missed.
+    fn tidy(&mut self) {
+        let Some(sessions) = &mut self.sessions else { return };
         self.ticks += 1;
-        if let Some(sessions) = &mut self.sessions
-            && self.ticks.is_multiple_of(TRIM_TICKS)
-        {
+        if self.ticks.is_multiple_of(TRIM_TICKS) {
             sessions.stores().trim();
+        }
+        if let Err(error) = sessions.stores().look() {
+            self.counters.fix.tell_removed(&error);
         }
     }
 
@@ -443,7 +459,7 @@ impl FixDoor {
         let Some(venue) = self.venues.iter().find(|venue| venue.id == Some(dial)) else { return };
         let name = self.sessions.as_ref().and_then(|sessions| sessions.name(venue.session));
         let FailedDial { address, why, retry_ms } = failed;
-        tracing::warn!(venue = name, %address, ?why, retry_ms, "FIX: a venue cannot be reached");
+        tracing::warn!(venue = name, %address, %why, retry_ms, "FIX: a venue cannot be reached");
     }
 
     /// Ends the connections of those that do not read.
@@ -635,10 +651,13 @@ impl Door for FixDoor {
         of.is_some_and(|(sessions, line)| sessions.owes(line))
     }
 
-    fn closed(&mut self, _: &mut Till, id: ConnId, conn: FixConn, _: CloseReason) {
+    fn closed(&mut self, _: &mut Till, id: ConnId, conn: FixConn, why: CloseReason) {
         self.open.retain(|open| open.0 != id);
-        if let (Some(sessions), Some(line)) = (&mut self.sessions, conn.line) {
-            sessions.closed(line);
+        let (Some(sessions), Some(line)) = (&mut self.sessions, conn.line) else { return };
+        if let Some((session, stood)) = sessions.closed(line) {
+            let name = sessions.name(session).unwrap_or("");
+            let is_venue = self.venues.iter().any(|venue| venue.session == session);
+            self.counters.fix.tell_gone(name, is_venue && stood == SessionState::LoggingOn, why);
         }
     }
 
@@ -655,7 +674,8 @@ impl Door for FixDoor {
         match heard {
             Heard::Tick => {
                 self.are_told = false;
-                self.dial(outbox);
+                self.dial(clock(till), outbox);
+                self.tidy();
             }
             Heard::Recorded(reply, answer) => {
                 let sessions = self.sessions.as_ref();
@@ -678,7 +698,7 @@ impl Door for FixDoor {
         self.judged(outbox);
         self.answer(till);
         self.tell_checkpoints(till);
-        self.redial(outbox);
+        self.redial(clock(till), outbox);
         self.confirm(outbox);
         for ready in self.ready.drain(..) {
             let id = ConnId::from_bits(ready.line);

@@ -27,7 +27,7 @@ fn reload(node: &Node) -> Output {
 }
 
 /// Puts a configuration in force; what `weir reload` says of it.
-fn reloads(node: &Node, config: &str) -> String {
+pub(super) fn reloads(node: &Node, config: &str) -> String {
     configure(node, config);
     let done = reload(node);
     assert!(done.status.success(), "{}\n{}", stderr(&done), node.log());

@@ -1,12 +1,14 @@
 //! Venues that do not let the node in, and what it sends them in which order.
 
 use std::collections::HashSet;
+use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::operating::wait_state;
+use super::reloads::reloads;
 use super::{Client, SESSION, field, setup};
-use crate::support::{Node, Setup, over_transports};
+use crate::support::{Node, Setup, over_transports, wait_for};
 
 /// A client of a venue, which is at the first of these addresses that lets the node in.
 pub(super) fn with_venue(addresses: &[SocketAddr], more: &str) -> Setup {
@@ -54,6 +56,32 @@ fn after_a_failed_logon_the_next_address_is_tried() {
     node.wait_stat("both", |stat| stat["doors"]["fix"]["logons"] == 2);
     client.order("first");
     assert_eq!(field(&venue.receive_message(), "11"), "first");
+    let log = node.log();
+    assert!(log.contains("a venue ended the connection in place of answering our Logon"), "{log}");
+    drop(client);
+    wait_for("the log", || node.log().contains("is gone without a Logout session=\"CLIENT1\""));
+}
+
+/// A venue is dialled when its schedule has it open, and not before.
+#[test]
+fn a_venue_that_is_closed_is_not_dialled() {
+    let ([listener], addresses) = listeners();
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let hour = |later: u64| (seconds / 3_600 + later) % 24;
+    let schedule = format!("schedule = \"mon-sun {:02}:00-{:02}:00 UTC\"\n", hour(2), hour(3));
+    let setup = with_venue(&addresses, &schedule);
+    let config = setup.folder().join("weir.toml");
+    let node = setup.start();
+    wait_state(&node, "venue1", "out_of_schedule");
+    std::thread::sleep(Duration::from_millis(1_500));
+    listener.set_nonblocking(true).unwrap();
+    assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
+    listener.set_nonblocking(false).unwrap();
+    let text = std::fs::read_to_string(&config).unwrap().replace(&schedule, "");
+    reloads(&node, &text);
+    let mut venue = accept(&listener, 1);
+    venue.send("A", "98=0|108=30|");
+    wait_state(&node, "venue1", "logged_on");
 }
 
 /// Waits grow whatever the venue says over its connections, and only a logon makes them short again.
