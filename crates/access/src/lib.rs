@@ -5,6 +5,7 @@
 //! - [`LiveTokens`] holds the file in force and swaps it whole while doors read it.
 //! - [`AccessToken`] makes a token, [`append`](file::append) puts its line into a file.
 //! - [`KeySecret`] makes the short names under which requests with keys of idempotency are known.
+//! - [`names_variable`] knows a secret that stands where the name of a variable belongs.
 //! - [`HostGuard`] and [`OriginGuard`] keep the pages of strangers away from a door that speaks HTTP.
 //!
 //! Parsing and judging are pure; only [`mod@file`] touches the disk, and only [`AccessToken::random`] asks the system for
@@ -20,6 +21,7 @@ mod origin;
 mod principal;
 mod scope;
 mod token;
+mod variable;
 
 pub use host::{BadHost, HostGuard, without_port};
 pub use idempotency::KeySecret;
@@ -28,3 +30,4 @@ pub use origin::{BadOrigin, OriginGuard};
 pub use principal::{LineError, LineFault, Principal, Role, TokenFile};
 pub use scope::{ScopeError, Scopes};
 pub use token::{AccessToken, TokenDigest};
+pub use variable::names_variable;

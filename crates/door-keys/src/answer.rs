@@ -31,12 +31,32 @@ pub struct Audit<'a> {
     pub act: Option<Act>,
     /// The key's name; empty where there is none.
     pub key: &'a str,
-    /// The version that sealed, 0 where that is none or several.
+    /// The version of the key that did the work of the items that did not fail: it sealed, opened, tagged or judged them; 0 where that is
+    /// none or several. Of what shows a key's policy, its latest version.
     pub version: u32,
     /// Items of the batch, 1 for a single one.
     pub items: u64,
     /// Those that failed.
     pub failed: u64,
+}
+
+/// The one version of a key that did all of some work.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct OneVersion(Option<u32>);
+
+impl OneVersion {
+    /// Notes that a version did some of it.
+    #[inline]
+    pub(crate) fn add(&mut self, version: u32) {
+        if self.0 != Some(version) {
+            self.0 = Some(if self.0.is_some() { 0 } else { version });
+        }
+    }
+
+    /// Returns it; 0 where there is none, or several.
+    pub(crate) fn get(self) -> u32 {
+        self.0.unwrap_or(0)
+    }
 }
 
 /// Of every answer but whole bulk streams.

@@ -15,7 +15,7 @@ use std::ops::Range;
 
 use vault::{Change, Drbg, Item, ItemError, KeyName, NamedKey, WipedBytes, reserve_wiped};
 
-use crate::answer::{Audit, Halt, Refusal};
+use crate::answer::{Audit, Halt, OneVersion, Refusal};
 use crate::door::{Call, Gate, NotChanged, Room, unsupported_path};
 use crate::request::{Method, query_value};
 use crate::scope::Verb;
@@ -46,8 +46,8 @@ pub struct Bulk {
     pending: WipedBytes,
     items: u64,
     failed: u64,
-    /// What sealed; 0: several.
-    version: Option<u32>,
+    /// What sealed or opened.
+    version: OneVersion,
 }
 
 /// Why a stream ends early. No trailer is written: end the connection, so that the client sees that it was cut.
@@ -150,7 +150,7 @@ impl<G: Gate> Call<'_, G> {
             pending: WipedBytes::default(),
             items: 0,
             failed: 0,
-            version: None,
+            version: OneVersion::default(),
         })
     }
 
@@ -176,7 +176,7 @@ impl<G: Gate> Call<'_, G> {
         })?;
         let note = &mut self.room.note;
         (note.items, note.failed, note.is_bulk) = (items, failed, true);
-        note.version = bulk.version.unwrap_or(0);
+        note.version = bulk.version.get();
         Ok(200)
     }
 }
@@ -301,7 +301,7 @@ impl Bulk {
     #[must_use]
     pub fn audit(&self) -> Audit<'_> {
         let (verb, key) = (Some(self.verb()), self.name.as_str());
-        let version = self.version.unwrap_or(0);
+        let version = self.version.get();
         Audit { verb, act: None, key, version, items: self.items, failed: self.failed }
     }
 
@@ -355,10 +355,6 @@ impl Bulk {
         let rows: Vec<[u8; 8]> = (self.items..).take(part.len()).map(u64::to_le_bytes).collect();
         if self.seals {
             let version = self.reserve_messages(part.len(), gate, now_s)?;
-            self.version = match self.version {
-                Some(other) if other != version => Some(0),
-                _ => Some(version),
-            };
             let key = self.key_of(gate);
             self.seal(key, version, (&inputs, &rows), out, random);
         } else {
@@ -431,6 +427,9 @@ impl Bulk {
             item.outcome.ok().filter(|_| !is_empty).map(|bytes| VERSION + bytes)
         };
         let written: Vec<Option<usize>> = items.iter().map(written).collect();
+        if written.iter().any(Option::is_some) {
+            self.version.add(number);
+        }
         let (end, failed) = places.close(out, &written);
         out.truncate(end);
         self.failed += failed;
@@ -458,6 +457,7 @@ impl Bulk {
         for ((input, row), place) in inputs.iter().zip(rows).zip(places.of(out)) {
             items.push(Item::new(input.get(VERSION..).unwrap_or_default(), self.aad(row), place));
         }
+        let written = |item: &Item<'_>| item.outcome.ok().filter(|bytes| *bytes > 0);
         let mut left = items.as_mut_slice();
         for run in inputs.chunk_by(|one, next| parts(one).0 == parts(next).0) {
             let (now, later) = left.split_at_mut(run.len());
@@ -466,11 +466,15 @@ impl Bulk {
             let version =
                 key.versions().opening(number).ok().and_then(|version| version.key().ok());
             match version.flatten() {
-                Some(key) => key.open(now),
+                Some(key) => {
+                    key.open(now);
+                    if now.iter().any(|item| written(item).is_some()) {
+                        self.version.add(number);
+                    }
+                }
                 None => now.iter_mut().for_each(|item| item.outcome = Err(ItemError::Refused)),
             }
         }
-        let written = |item: &Item<'_>| item.outcome.ok().filter(|bytes| *bytes > 0);
         let written: Vec<Option<usize>> = items.iter().map(written).collect();
         let (end, failed) = places.close(out, &written);
         out.truncate(end);

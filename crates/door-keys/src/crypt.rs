@@ -2,7 +2,7 @@
 
 use vault::{BlockUsed, Change, KeyKind, KeyName, KeyPolicy, NamedKey, reserve_wiped};
 
-use crate::answer::{Halt, Pen, Refusal};
+use crate::answer::{Halt, OneVersion, Pen, Refusal};
 use crate::base64::Base64;
 use crate::body::{BatchItem, Fields, ItemText, Member};
 use crate::door::{Call, Gate, Room};
@@ -51,6 +51,7 @@ struct Tally {
     done: u64,
     users: u64,
     internal: u64,
+    version: OneVersion,
 }
 
 impl<G: Gate> Call<'_, G> {
@@ -160,9 +161,7 @@ impl<G: Gate> Call<'_, G> {
         Around::default().result(&mut pen, what, place, work, base64);
         pen.raw("}");
         pen.close_frame(&note.warnings);
-        if what != Crypt::Decrypt {
-            note.version = place.version;
-        }
+        note.version = place.version;
         note.is_secret |= what == Crypt::Decrypt;
         Ok(200)
     }
@@ -187,6 +186,7 @@ impl<G: Gate> Call<'_, G> {
                 match place.outcome {
                     Ok(()) => {
                         tally.done += 1;
+                        tally.version.add(place.version);
                         around.result(&mut pen, what, place, work, base64);
                     }
                     Err(why) => {
@@ -208,7 +208,7 @@ impl<G: Gate> Call<'_, G> {
         }
         pen.raw("]}");
         note.failed = tally.users + tally.internal;
-        note.version = work.places.first().map_or(0, |place| place.version);
+        note.version = tally.version.get();
         let status =
             if what == Crypt::Rewrap { 200 } else { tally.status(partial, &mut note.warnings) };
         pen.close_frame(&note.warnings);

@@ -3,7 +3,7 @@
 use vault::{HashAlgorithm, KeyVersion, NamedKey, TextError, VersionError, split_text};
 use zeroize::Zeroizing;
 
-use crate::answer::{Halt, Pen, Refusal};
+use crate::answer::{Halt, OneVersion, Pen, Refusal};
 use crate::base64::Base64;
 use crate::body::{BatchItem, Fields, ItemText, Member};
 use crate::door::{Call, Gate, Room};
@@ -58,7 +58,7 @@ impl<G: Gate> Call<'_, G> {
             let mut data = Vec::new();
             let first = batch.items.first().copied().unwrap_or(BatchItem::EMPTY);
             let done = tagger.judge(verb, &first, version, &mut Pen { out: &mut data });
-            done.map_err(Refusal::bad)?;
+            note.version = done.map_err(Refusal::bad)?;
             pen.open_frame(random);
             pen.out.extend_from_slice(&data);
             pen.raw("}");
@@ -67,21 +67,26 @@ impl<G: Gate> Call<'_, G> {
         }
         pen.open_frame(random);
         pen.raw("{\"batch_results\":[");
+        let mut one = OneVersion::default();
         for (at, item) in batch.items.iter().enumerate() {
             pen.raw(if at > 0 { "," } else { "" });
             let version = if item.version == 0 { version } else { item.version };
             let before = pen.out.len();
-            if let Err(why) = tagger.judge(verb, item, version, &mut pen) {
-                note.failed += 1;
-                pen.out.truncate(before);
-                pen.raw("{\"error\":");
-                write_text(&why, pen.out);
+            match tagger.judge(verb, item, version, &mut pen) {
+                Ok(number) => one.add(number),
+                Err(why) => {
+                    note.failed += 1;
+                    pen.out.truncate(before);
+                    pen.raw("{\"error\":");
+                    write_text(&why, pen.out);
+                }
             }
             pen.raw(",\"reference\":\"");
             pen.raw(item.reference.raw(fields.body));
             pen.raw("\"}");
         }
         pen.raw("]}");
+        note.version = one.get();
         pen.close_frame(&[]);
         Ok(200)
     }
@@ -313,14 +318,14 @@ struct Tagger<'k> {
 }
 
 impl Tagger<'_> {
-    /// Writes the beginning of an object: a tag, or whether one is right.
+    /// Writes the beginning of an object: a tag, or whether one is right. Returns the version that made or judged it.
     fn judge(
         &mut self,
         verb: Verb,
         item: &BatchItem,
         version: i64,
         pen: &mut Pen<'_>,
-    ) -> Result<(), String> {
+    ) -> Result<u32, String> {
         if !item.text.is_some() {
             let is_verified = verb == Verb::Verify;
             return Err(
@@ -341,7 +346,7 @@ impl Tagger<'_> {
             pen.raw(":");
             self.base64.write(tag.as_bytes(), pen.out);
             pen.raw("\"");
-            return Ok(());
+            return Ok(number);
         }
         let mut tag = Vec::new();
         let written = item.tag.text(self.body, &mut self.text);
@@ -361,7 +366,7 @@ impl Tagger<'_> {
         let valid = self.version(number)?.verify(self.algorithm, &self.bytes, &tag);
         pen.raw("{");
         pen.flag("valid", valid.map_err(|why| why.to_string())?);
-        Ok(())
+        Ok(number)
     }
 
     fn version(&self, number: u32) -> Result<&KeyVersion, String> {

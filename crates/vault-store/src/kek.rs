@@ -47,6 +47,11 @@ pub enum KekError {
     /// The operating system refused.
     #[error("{0}: {1}")]
     Io(KekSource, io::Error),
+    /// A variable that cannot be one.
+    #[error(
+        "vault.key_env: expected the name of an environment variable (letters, digits and _, such as WEIR_KEK), and not the key itself; what was found is not repeated here"
+    )]
+    NoName,
     /// The program cannot be found by a name alone.
     #[error(
         "{0}: expected a path with a slash in it, such as /usr/local/bin/kek; the folders of PATH are not searched"
@@ -58,12 +63,15 @@ impl KekSource {
     /// Returns the one source that is set; `None` where all are empty.
     ///
     /// # Errors
-    /// [`KekError::Several`].
+    /// [`KekError::Several`], and [`KekError::NoName`] where the variable's name is none: it may be the key.
     pub fn of_config(
         file: &str,
         variable: &str,
         program: &str,
     ) -> Result<Option<KekSource>, KekError> {
+        if !variable.is_empty() && !access::names_variable(variable) {
+            return Err(KekError::NoName);
+        }
         let all = [
             (!file.is_empty()).then(|| KekSource::File(file.into())),
             (!variable.is_empty()).then(|| KekSource::Variable(variable.into())),
@@ -237,6 +245,8 @@ mod tests {
         );
         let error = KekSource::of_config("f", "", "p").unwrap_err().to_string();
         assert!(error.contains("2 of them are set"), "{error}");
+        let error = KekSource::of_config("", DIGITS, "").unwrap_err().to_string();
+        assert!(error.contains("and not the key itself") && !error.contains("5a5a"), "{error}");
     }
 
     #[test]

@@ -85,6 +85,16 @@ macro_rules! config {
             }
         }
 
+        /// Is it a key whose value, right or wrong, may be a secret? The name of a variable may be the secret that belongs into it.
+        fn may_be_secret(section: &str, key: &str) -> bool {
+            match (section, key) {
+                $($((stringify!($section), stringify!($key)) => {
+                    stringify!($($mark)?) == "secret" || key.ends_with("_env")
+                })*)*
+                _ => false,
+            }
+        }
+
         impl Config {
             fn set(&mut self, section: &str, key: &str, written: &Written) -> Result<(), String> {
                 match (section, key) {
@@ -606,6 +616,9 @@ fn unquoted(section: &str, line: &str) -> Option<String> {
     }
     let key = key.trim();
     let (section, name) = key.split_once('.').unwrap_or((section, key));
+    if may_be_secret(section, name) {
+        return Some(format!("found a value without quotes, expected {key} = \"...\""));
+    }
     Some(match bare(section, name) {
         Some((expected, default)) if default.parse::<u64>().is_ok() => {
             let expected = expected.trim_end_matches(", 0 or more");
@@ -1098,9 +1111,7 @@ mod tests {
 
     #[test]
     fn a_text_without_quotes_is_told_with_how_to_write_it() {
-        for (key, value) in
-            [("listen", "127.0.0.1:7700"), ("listen", "localhost:7700"), ("auth_token", "sesame")]
-        {
+        for (key, value) in [("listen", "127.0.0.1:7700"), ("listen", "localhost:7700")] {
             let errors = read(&format!("[batch]\n{key} = {value} # a remark\n"), &[]).unwrap_err();
             let texts: Vec<&str> = errors.iter().map(|error| error.text.as_str()).collect();
             assert_eq!(
@@ -1108,6 +1119,12 @@ mod tests {
                 [format!("found {value} without quotes, expected {key} = \"{value}\"")]
             );
             assert!(errors[0].place.ends_with(":2"), "{errors:?}");
+        }
+        // What may be a secret is not repeated.
+        for (section, key) in [("batch", "auth_token"), ("vault", "key_env")] {
+            let errors = read(&format!("[{section}]\n{key} = sesame\n"), &[]).unwrap_err();
+            let expected = format!("found a value without quotes, expected {key} = \"...\"");
+            assert_eq!(errors.iter().map(|error| &error.text).collect::<Vec<_>>(), [&expected]);
         }
         // What is no text has its own words.
         let errors = read("[batch]\nbatch_max = 1_\n", &[]).unwrap_err();

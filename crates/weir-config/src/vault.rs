@@ -12,7 +12,7 @@ pub(crate) fn faults(config: &Config) -> Vec<String> {
     let vault = &config.vault;
     let sources = [&vault.key_file, &vault.key_env, &vault.key_program, &vault.transit_address];
     let set = sources.iter().filter(|source| !source.is_empty()).count();
-    let mut faults = Vec::new();
+    let mut faults: Vec<String> = secrets_for_names(config).collect();
     if set > 1 {
         faults.push(format!("{SOURCES}: {set} of them are set, expected one at most"));
     }
@@ -22,6 +22,29 @@ pub(crate) fn faults(config: &Config) -> Vec<String> {
         faults.extend(transit(config));
     }
     faults
+}
+
+/// Secrets that stand where the name of a variable belongs. They are not repeated: errors and logs are for more people than secrets.
+fn secrets_for_names(config: &Config) -> impl Iterator<Item = String> {
+    let vault = &config.vault;
+    let keys = [
+        ("key_env", &vault.key_env, "the key itself", "vault.key_file"),
+        (
+            "transit_token_env",
+            &vault.transit_token_env,
+            "the token itself",
+            "vault.transit_token_file",
+        ),
+    ];
+    let wrong =
+        keys.into_iter().filter(|(_, name, ..)| !name.is_empty() && !access::names_variable(name));
+    wrong.map(|(key, _, secret, file)| {
+        format!(
+            "vault.{key}: expected the name of an environment variable (letters, digits and _, such as WEIR_SECRET), and not {secret}; what was found is \
+             not repeated here. Put the secret into such a variable, or into a file named by {file}; one that stood here was seen by whoever sees \
+             this configuration"
+        )
+    })
 }
 
 /// Keys that say nothing alone.
@@ -142,6 +165,31 @@ mod tests {
         let alone = told(|config| config.vault.transit_address.clear());
         assert_eq!(alone.len(), 2, "{alone:?}");
         assert!(alone[0].contains("vault.transit_token_file is set"), "{alone:?}");
+    }
+
+    #[test]
+    fn a_secret_in_the_place_of_a_variables_name_is_refused_and_not_repeated() {
+        let key = "c0ffee00".repeat(8);
+        for (secret, is_name) in [(key.as_str(), false), ("c0ffee-c0ffee", false), ("C0FFEE", true)]
+        {
+            let of_key = told(|config| {
+                config.vault = Config::default().vault;
+                config.vault.key_env = secret.into();
+            });
+            let of_token = told(|config| {
+                config.vault.transit_token_file.clear();
+                config.vault.transit_token_env = secret.into();
+            });
+            for (fault, key) in [(of_key, "vault.key_env"), (of_token, "vault.transit_token_env")] {
+                assert_eq!(fault.len(), usize::from(!is_name), "{fault:?}");
+                let text = fault.join("");
+                assert!(
+                    is_name || text.starts_with(&format!("{key}: expected the name of")),
+                    "{text}"
+                );
+                assert!(!text.to_lowercase().contains("c0ffee"), "{text}");
+            }
+        }
     }
 
     #[test]

@@ -477,13 +477,17 @@ impl Source {
         if self.passphrase {
             return Ok(vault_store::kek_of_passphrase(folder, &passphrase(input)?, false)?);
         }
+        let source = self.place()?;
+        read_source(source.ok_or_else(|| VaultError::NoKek("--key-file".into()))?)
+    }
+
+    /// Where the key is, if not on standard input. What cannot be a place is refused before anything is looked at.
+    fn place(&self) -> Result<Option<KekSource>, KekError> {
         let text = |path: &Option<PathBuf>| {
             path.as_ref().map(|path| path.display().to_string()).unwrap_or_default()
         };
         let variable = self.key_env.as_deref().unwrap_or_default();
-        let source =
-            KekSource::of_config(&text(&self.key_file), variable, &text(&self.key_program))?;
-        read_source(source.ok_or_else(|| VaultError::NoKek("--key-file".into()))?)
+        KekSource::of_config(&text(&self.key_file), variable, &text(&self.key_program))
     }
 }
 
@@ -505,6 +509,7 @@ fn open(folder: &Path) -> Result<KeyStore<KeyFile>, VaultError> {
 }
 
 fn rewrap(args: &RewrapArgs, input: (&mut dyn Read, bool)) -> Result<String, VaultError> {
+    args.source.place()?;
     let folder = args.data.join("vault");
     let of_folder = |source| VaultError::Store { folder: folder.clone(), source };
     let mut store = open(&folder)?;
@@ -558,6 +563,7 @@ fn export_check(
     args: &ExportCheckArgs,
     input: (&mut dyn Read, bool),
 ) -> Result<String, VaultError> {
+    args.source.place()?;
     let folder = args.data.join("vault");
     let kept = folder.join("keys");
     if !kept.is_file() {

@@ -189,7 +189,7 @@ fn a_whole_stream_is_the_body_of_a_request() {
     let at = sealed.windows(4).position(|bytes| bytes == [0xff; 4]).unwrap();
     sealed[at..at + 4].fill(0);
     let (status, _, opened, audit) = post("decrypt/a?aad=row", &sealed);
-    assert_eq!((status, audit), (200, (0, 3, 1)));
+    assert_eq!((status, audit), (200, (1, 3, 1)));
     assert_eq!(opened[..22], [&frames(&[b"hello"])[..], &[0xff; 4], &frames(&[b"world"])].concat());
     // Cut, or with a length that is a lie: refused as a whole, and nothing of it is answered.
     let lie = [&body[..], &u32::MAX.to_le_bytes(), b"x"].concat();
@@ -212,6 +212,29 @@ fn a_whole_stream_is_the_body_of_a_request() {
     assert_eq!(Node::sealed().call("POST", "transit/bulk/encrypt/a", "").status, 503);
     let mut limited = Node::with_key("{}").limited("transit/decrypt/a");
     assert_eq!(limited.call("POST", "transit/bulk/encrypt/a", "").status, 403);
+}
+
+/// The version that opened, where one did.
+#[test]
+fn the_audit_of_a_stream_has_the_version_that_opened() {
+    let mut node = Node::with_key("{}");
+    let mut sealed_by_both = Vec::new();
+    for version in 1..=2 {
+        let mut bulk = begin(&mut node, "encrypt/a").unwrap();
+        let mut out = Vec::new();
+        bulk.push(&frames(&[&b"hello"[..], b"world"]), &mut node.store, 5, &mut out).unwrap();
+        assert_eq!(bulk.audit().version, version);
+        let mut bulk = begin(&mut node, "decrypt/a").unwrap();
+        bulk.push(&frames(&[&b"no message"[..]]), &mut node.store, 5, &mut Vec::new()).unwrap();
+        assert_eq!((bulk.audit().version, bulk.audit().failed), (0, 1), "none");
+        bulk.push(&out, &mut node.store, 5, &mut Vec::new()).unwrap();
+        assert_eq!((bulk.audit().version, bulk.audit().failed), (version, 1));
+        sealed_by_both.extend(out);
+        assert_eq!(node.post("transit/keys/a/rotate", "").status, 200);
+    }
+    let mut bulk = begin(&mut node, "decrypt/a").unwrap();
+    bulk.push(&sealed_by_both, &mut node.store, 5, &mut Vec::new()).unwrap();
+    assert_eq!((bulk.audit().version, bulk.audit().items), (0, 4), "several");
 }
 
 /// The keys of a thread that may not wait.

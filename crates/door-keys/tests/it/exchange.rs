@@ -236,6 +236,51 @@ fn the_audit_knows_what_was_done_and_no_data() {
     );
 }
 
+/// The version that did the work, alone and in a batch alike; 0 where several did, or none.
+#[test]
+fn the_audit_has_the_version_that_did_the_work() {
+    let mut node = Node::with_key("");
+    let old = node.encrypt("hi");
+    assert_eq!(node.post("transit/keys/a/rotate", "").status, 200);
+    let new = node.encrypt("hi");
+    let tag = node.post("transit/hmac/a", r#"{"input":"aGk="}"#).data()["hmac"].clone();
+    let old_tag = node.post("transit/hmac/a", r#"{"input":"aGk=","key_version":1}"#).data();
+    let old_tag = old_tag["hmac"].clone();
+    let plain = |version: u32| json!({"plaintext": "aGk=", "key_version": version});
+    let cipher = |text: &str| json!({"ciphertext": text});
+    let input = |version: u32| json!({"input": "aGk=", "key_version": version});
+    let judged = |tag: &serde_json::Value| json!({"input": "aGk=", "hmac": tag});
+    let (bad_plain, bad_cipher) = (json!({"plaintext": "!"}), cipher("vault:v1:AAAA"));
+    let bad_tag = json!({"input": "aGk=", "hmac": "vault:v2:AAAA"});
+    for (verb, one, two, bad) in [
+        ("encrypt", plain(1), plain(2), bad_plain),
+        ("decrypt", cipher(&old), cipher(&new), bad_cipher.clone()),
+        ("hmac", input(1), input(2), json!({"input": "!"})),
+        ("verify", judged(&old_tag), judged(&tag), json!({"input": "!", "hmac": tag})),
+    ] {
+        let mut version = |body: serde_json::Value| version_of(&mut node, verb, &body);
+        assert_eq!([version(one.clone()), version(two.clone())], [1, 2], "{verb}");
+        let mut batch = |items: &[&serde_json::Value]| version(json!({"batch_input": items}));
+        assert_eq!([batch(&[&one, &one]), batch(&[&two])], [1, 2], "{verb}");
+        assert_eq!([batch(&[&one, &two]), batch(&[&one, &two, &one])], [0, 0], "{verb}: several");
+        assert_eq!([batch(&[&bad, &two]), batch(&[&two, &bad])], [2, 2], "{verb}: what failed");
+        assert_eq!([batch(&[&bad]), version(bad)], [0, 0], "{verb}: none");
+    }
+    assert_eq!(version_of(&mut node, "verify", &bad_tag), 2, "it says that it is another's");
+    assert_eq!(version_of(&mut node, "rewrap", &cipher(&old)), 2, "what sealed");
+    let rewrap = json!({"batch_input": [cipher(&old), bad_cipher, cipher(&new)]});
+    assert_eq!(version_of(&mut node, "rewrap", &rewrap), 2);
+    assert_eq!(version_of(&mut node, "datakey/plaintext", &json!({"key_version": 1})), 1);
+}
+
+fn version_of(node: &mut Node, verb: &str, body: &serde_json::Value) -> u32 {
+    let (path, body) = (format!("/v1/transit/{verb}/a"), body.to_string());
+    let request = node.request("POST", &path, body.as_bytes());
+    let scopes = node.scopes.clone();
+    let caller = Caller { name: "tester", scopes: &scopes };
+    node.door.answer(&request, Some(&caller), &mut node.store).unwrap().audit.version
+}
+
 /// Each act of a verb by its own name, also where it was refused; of encrypting, that it made the key.
 #[test]
 fn the_audit_tells_acts_of_one_verb_apart() {

@@ -221,6 +221,46 @@ fn a_variable_and_a_program_unseal_and_without_them_the_node_starts_sealed() {
     assert!(refused.contains("2 of them are set, expected one at most"), "{refused}");
 }
 
+/// Somebody puts the key where the name of its variable belongs: it is refused everywhere, and nobody who sees what is said learns it.
+#[test]
+fn a_key_in_the_place_of_a_variables_name_is_refused_and_shown_nowhere() {
+    const PART: &str = "0b0b0b0b";
+    let setup = sealed();
+    let file = setup.folder().join("with-key.toml");
+    let told = |words: &[&str], variable: Option<(&str, &str)>| {
+        let mut command = weir();
+        command.args(words).current_dir(setup.folder()).envs(variable);
+        let found = output(&mut command);
+        let all = format!("{}{}", stdout(&found), stderr(&found));
+        assert!(!found.status.success(), "{words:?}: {all}");
+        assert!(!all.contains(PART), "{words:?}: {all}");
+        all
+    };
+    let data = setup.data();
+    let at = text(&file);
+    for (key, name) in
+        [("key_env", "WEIR_VAULT__KEY_ENV"), ("transit_token_env", "WEIR_VAULT__TRANSIT_TOKEN_ENV")]
+    {
+        for words in [&["check"][..], &["check", "--print"], &["run", "--data", text(&data)]] {
+            let all = told(words, Some((name, OTHER_KEK)));
+            let expected = format!("vault.{key}: expected the name of an environment variable");
+            assert!(all.contains(name) && all.contains(&expected), "{all}");
+        }
+        for quote in ["\"", ""] {
+            let line = format!("[vault]\n{key} = {quote}{OTHER_KEK}{quote}\n");
+            std::fs::write(&file, line).unwrap();
+            let all = told(&["check", "--config", at], None);
+            assert!(all.contains("with-key.toml:2: ") && all.contains("expected"), "{all}");
+        }
+    }
+    assert!(!data.exists(), "nothing was begun");
+    let all = told(&["vault", "export-check", "--key-env", OTHER_KEK], None);
+    assert!(all.contains("--key-env: expected the name of"), "{all}");
+    // A name is repeated, so that it can be found.
+    let node = setup.with("vault.key_env", "NO_KEK_HERE").start();
+    assert!(node.log().contains("NO_KEK_HERE"), "{}", node.log());
+}
+
 #[test]
 fn a_key_is_shown_and_rotated_from_the_command_line() {
     let setup = unsealed();
