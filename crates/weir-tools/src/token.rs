@@ -38,9 +38,9 @@ struct New {
     /// Role: read or operate (admin door), spend (batch and spend doors; read may look there), keys (keys door)
     #[arg(long, value_parser = role)]
     role: Role,
-    /// The budgets that a spender may name: budget:ID, budget:DIGITS* for all ids that begin with these digits, handle:HANDLE, handle:BEGINNING* for all handles that begin so, or budget:*. Of the role keys, what may be done with which keys: transit/VERB/NAME or transit/VERB/NAME*. The default is all budgets, or all keys
-    #[arg(long, value_name = "SCOPE,...", default_value = "", hide_default_value = true)]
-    scope: String,
+    /// The budgets that a spender may name: budget:ID, budget:DIGITS* for all ids that begin with these digits, handle:HANDLE, handle:BEGINNING* for all handles that begin so, or budget:*. Of the role keys, what may be done with which keys: transit/VERB/NAME or transit/VERB/NAME*. Commas stand between scopes, or the option is given again. The default is all budgets, or all keys
+    #[arg(long, value_name = "SCOPE,...")]
+    scope: Vec<String>,
     /// Read a token from standard input instead of making one, and make the line with its digest
     #[arg(long)]
     hash: bool,
@@ -68,7 +68,7 @@ pub fn main(
 ) -> Result<(), String> {
     let TokenCommand::New(new) = &args.command;
     let token = if new.hash { read_token(input)? } else { made()? };
-    let scopes = scopes(new.role, &new.scope)?;
+    let scopes = scopes(new.role, &new.scope.join(","))?;
     let principal = Principal::new(&new.name, new.role, token.digest(), scopes)
         .map_err(|fault| fault.to_string())?;
     if let Some(path) = &new.append {
@@ -83,6 +83,7 @@ pub fn main(
     let name = principal.name();
     match &new.append {
         Some(path) => {
+            let is_new = !path.exists();
             if let Err(error) = file::append(path, &principal) {
                 new.out.iter().for_each(|token| _ = std::fs::remove_file(token));
                 return Err(error.to_string());
@@ -90,8 +91,9 @@ pub fn main(
             say(
                 aside,
                 &format!(
-                    "{}: {name} may enter once the node has read it: weir reload makes it do so at once",
-                    path.display()
+                    "{}: {name} may enter once the node has read it: {}",
+                    path.display(),
+                    read_by(is_new)
                 ),
             )?;
         }
@@ -101,6 +103,18 @@ pub fn main(
         Some(path) => say(aside, &format!("the token of {name} is in {}", path.display())),
         None if new.append.is_some() || new.hash => Ok(()),
         None => say(aside, &format!("the token of {name}, shown this once: {}", token.text())),
+    }
+}
+
+/// What makes a node read a line of a file.
+fn read_by(is_new: bool) -> &'static str {
+    match is_new {
+        true => {
+            "the file is new; name it as the tokens_file of the door's section, and restart the node (weir reload takes no file where there was none)"
+        }
+        false => {
+            "weir reload makes it do so at once, if it was started with this file; where tokens_file is set anew it needs a restart"
+        }
     }
 }
 
@@ -180,7 +194,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("tokens");
         let words = format!("new --name ann --role operate --append {}", path.display());
-        let (token, _) = run(&words, "").unwrap();
+        let (token, aside) = run(&words, "").unwrap();
+        assert!(aside.contains("the file is new") && aside.contains("restart"), "{aside}");
         let found = file::read(&path).unwrap();
         assert_eq!(found.file.find(token.trim().as_bytes()).unwrap().role(), Role::Operate);
         let before = std::fs::read(&path).unwrap();
@@ -191,6 +206,8 @@ mod tests {
         assert!(told.contains("a second ann; nothing was written"), "{told}");
         assert_eq!(std::fs::read(&path).unwrap(), before);
         assert!(out.is_empty() && aside.is_empty(), "no token is shown that lets nobody in");
+        let (_, aside) = run(&words.replace("ann", "bob"), "").unwrap();
+        assert!(aside.contains("weir reload makes it do so at once, if"), "{aside}");
     }
 
     #[test]
@@ -235,6 +252,9 @@ mod tests {
         let (line, _) = run(&format!("new --name crm --role keys --scope {scope}"), "").unwrap();
         assert!(line.starts_with("crm keys sha256:") && line.trim().ends_with(scope), "{line}");
         assert!(TokenFile::parse(&line).unwrap().has_role(&[Role::Keys]));
+        let again =
+            "new --name crm --role keys --scope transit/encrypt/crm-* --scope transit/*/one";
+        assert!(run(again, "").unwrap().0.trim().ends_with(&format!(" {scope}")), "one or two");
         let words = "new --name crm --role keys --scope transit/sign/one";
         let error = run(words, "").unwrap_err();
         assert!(error.contains("--scope: scope 1: expected transit/VERB/NAME"), "{error}");
