@@ -310,8 +310,12 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         let targets = self.targets(at, message);
         self.note_changes(at, message, clock);
         if targets.is_empty() {
-            self.happenings.push(Happening::Unaddressed(at));
-            self.with_book(at, |book, store| book.keep(message.frame().bytes(), store));
+            // What cannot be kept fails its step, and comes again.
+            let kept = self.try_book(at, |book, store| book.keep(message.frame().bytes(), store));
+            self.happenings.push(match kept {
+                Ok(_) => Happening::Unaddressed(at),
+                Err(error) => Happening::StoreFailed(at, error),
+            });
         }
         let seq = message.number(34).unwrap_or(0);
         let is_again = self.is_again(at, message, false);
@@ -379,7 +383,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
     }
 
     /// Reports whether a message that a session sends again (43=Y) may have been passed on before, under another number: its numbers were set back
-    /// or are of a store that was behind, it was sent before they began, or the client's order is known.
+    /// or are of a store that was behind, it was sent before they began or messages were found missing, or the client's order is known.
     fn is_again(&mut self, from: usize, message: &Message<'_>, is_known: bool) -> bool {
         if message.value(43) != Some(b"Y") {
             return false;
@@ -389,8 +393,10 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
             return true;
         }
         let sent = message.value(122).or_else(|| message.value(52)).and_then(Timestamp::parse);
-        let began_unix_ms = self.stores.store(from).created_unix_ms();
-        sent.is_none_or(|sent| sent.unix_ms() < began_unix_ms)
+        // The peer's clock may be as far off as a SendingTime may.
+        let off_ms = i64::from(seat.keys.max_latency_s) * 1_000;
+        let before = self.stores.store(from).doubtful_before_unix_ms().saturating_add(off_ms);
+        sent.is_none_or(|sent| sent.unix_ms() < before)
     }
 
     /// Sends a message on through another session, one that may be its second time with 97=Y, with or without a prefix of the ids of orders.

@@ -70,6 +70,12 @@ pub trait MessageStore {
     /// Returns when the session's present life began, in milliseconds since 1970-01-01T00:00:00Z.
     fn created_unix_ms(&self) -> i64;
 
+    /// Returns the time, in milliseconds since 1970-01-01T00:00:00Z: what the peer sent before it may have been taken under other numbers than the
+    /// present ones. When the present life began, or later where messages of it are missing.
+    fn doubtful_before_unix_ms(&self) -> i64 {
+        self.created_unix_ms()
+    }
+
     /// Returns the number from which on messages may not have reached the peer; `None` if nobody wants to know.
     fn unsure_from(&self) -> Option<u64> {
         None

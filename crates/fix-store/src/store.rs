@@ -18,6 +18,9 @@ const STAGED_BYTES_MAX: usize = 256 << 20;
 const STAGED_BYTES_KEPT: usize = 64 << 10;
 /// Records that are kept with their numbers are written to the segment when they are so many bytes.
 const TAIL_BYTES: usize = 64 << 10;
+/// A file of the folder that says when it was found that messages are missing, and its name until it is whole.
+const BEHIND: &str = "behind";
+const BEHIND_NEW: &str = "behind.new";
 /// If they are more because the segment cannot be written, nothing is kept until it can.
 const TAIL_BYTES_MAX: usize = 64 * TAIL_BYTES;
 
@@ -49,6 +52,8 @@ pub struct FileStore {
     reader: Reader,
     /// Behind what was found last of the messages that wait.
     waiting_next: Option<Place>,
+    /// When it was found last that messages are missing, milliseconds since 1970-01-01T00:00:00Z.
+    behind_unix_ms: Option<i64>,
 }
 
 /// What changed since the last flush.
@@ -120,9 +125,29 @@ impl FileStore {
             marks: Marks::default(),
             reader: Reader::default(),
             waiting_next: None,
+            behind_unix_ms: None,
         };
+        store.behind_unix_ms = store.read_behind()?;
         store.open_last()?;
         Ok(store)
+    }
+
+    fn read_behind(&self) -> Result<Option<i64>, OpenError> {
+        let file = DiskFile::read_if_there(&self.folder.join(BEHIND))?;
+        let bytes = file.map(|file| file.read_all()).transpose()?;
+        Ok(bytes.and_then(|bytes| std::str::from_utf8(&bytes).ok()?.trim().parse().ok()))
+    }
+
+    /// Keeps that messages are missing that were sent or taken before a time. It is on the disk when this returns.
+    pub(crate) fn mark_behind(&mut self, unix_ms: i64) -> Result<(), OpenError> {
+        let [new, path] = [BEHIND_NEW, BEHIND].map(|name| self.folder.join(name));
+        let file = DiskFile::create(&new)?;
+        file.write_at(format!("{unix_ms}\n").as_bytes(), 0)?;
+        file.sync()?;
+        disk::rename(&new, &path)?;
+        disk::sync_folder(&self.folder)?;
+        self.behind_unix_ms = Some(unix_ms);
+        Ok(())
     }
 
     /// Opens the last segment for writing, if it is whole up to where it counts; otherwise the next write begins a new one.
@@ -443,6 +468,10 @@ impl FileStore {
 }
 
 impl MessageStore for FileStore {
+    fn doubtful_before_unix_ms(&self) -> i64 {
+        self.created_unix_ms().max(self.behind_unix_ms.unwrap_or(i64::MIN))
+    }
+
     fn next_out(&self) -> u64 {
         self.memo.next_out
     }

@@ -40,6 +40,8 @@ pub struct FileStores<N> {
     stores: Vec<FileStore>,
     /// Of sessions that have one, by their numbers.
     books: BTreeMap<usize, FileStore>,
+    /// Books that could not be opened since the last flush of their sessions: what was to be kept there must not be missed.
+    unopened: BTreeMap<usize, OpenError>,
     now_us: i64,
     _lock: File,
 }
@@ -91,7 +93,8 @@ impl<N: Numbers> FileStores<N> {
     fn new(root: &Path, options: Options, numbers: N, lock: File) -> FileStores<N> {
         let root = root.to_owned();
         let (stores, books) = (Vec::new(), BTreeMap::new());
-        FileStores { root, options, numbers, stores, books, now_us: 0, _lock: lock }
+        let unopened = BTreeMap::new();
+        FileStores { root, options, numbers, stores, books, unopened, now_us: 0, _lock: lock }
     }
 
     /// Adds a session and returns its number: 0 for the first, then 1. A session that is new begins its life at `unix_ms`.
@@ -110,7 +113,8 @@ impl<N: Numbers> FileStores<N> {
 
     /// The same of a session of which somebody kept a checkpoint. Where the files are older, it goes on behind that: no number is used for a second
     /// message, what they do not have a peer gets as a gap fill, and nothing that came before is asked for again. Returns how many sent
-    /// messages are missing then, too; `None` if the files are not older.
+    /// messages are missing then, too; `None` if the files are not older. That it was so at `unix_ms` is kept for later processes
+    /// ([`MessageStore::doubtful_before_unix_ms`]).
     ///
     /// On the disk they are so from the next flush of the session on that changes anything: until then the files are still older, for whoever
     /// opens them, and [`FileStores::kept`] says nothing. So what has to be known of it is not lost where something fails in between.
@@ -122,6 +126,7 @@ impl<N: Numbers> FileStores<N> {
         name: &str,
         durability: Durability,
         checkpoint: &Checkpoint,
+        unix_ms: i64,
     ) -> Result<(usize, Option<u64>), OpenError> {
         let then = checkpoint.memo;
         let newest = self.numbers.newest(name);
@@ -129,6 +134,10 @@ impl<N: Numbers> FileStores<N> {
             return Ok((self.add(name, durability, then.created_unix_ms)?, None));
         };
         let at = self.add_with(name, durability, memo)?;
+        if let Err(error) = self.stores[at].mark_behind(unix_ms) {
+            self.truncate(at);
+            return Err(error);
+        }
         Ok((at, Some(missing)))
     }
 
@@ -146,7 +155,12 @@ impl<N: Numbers> FileStores<N> {
         let mut store = FileStore::open(folder, name, memo, self.options.segment_bytes)?;
         store.sealed = durability == Durability::Sealed;
         self.stores.push(store);
-        Ok(self.stores.len() - 1)
+        let at = self.stores.len() - 1;
+        if self.has_book(at) {
+            let book = self.open_book(at).inspect_err(|_| drop(self.stores.pop()))?;
+            self.books.insert(at, book);
+        }
+        Ok(at)
     }
 
     /// Forgets the sessions that were added last, so that `sessions` of them are left. What they have on the disk stays.
@@ -233,7 +247,7 @@ impl<N: Numbers> FileStores<N> {
         sessions: &[usize],
         group_of: impl Fn(usize) -> usize,
     ) -> Result<Vec<LeftOut>, OpenError> {
-        let FileStores { stores, books, .. } = self;
+        let FileStores { stores, books, unopened, .. } = self;
         let (mut changed, mut sealed) = (0, false);
         for at in sessions {
             for store in both(stores, books, *at).filter(|store| store.is_changed()) {
@@ -255,6 +269,9 @@ impl<N: Numbers> FileStores<N> {
         }
         let mut left_out: Vec<LeftOut> = Vec::new();
         for (place, at) in sessions.iter().enumerate() {
+            if let Some(error) = unopened.remove(at) {
+                left_out.push(LeftOut { group: group_of(place), session: *at, error });
+            }
             for store in both(stores, books, *at).filter(|store| store.is_changed()) {
                 if let Err(error) = store.place(sealed) {
                     left_out.push(LeftOut { group: group_of(place), session: *at, error });
@@ -341,9 +358,12 @@ impl<N: Numbers> MessageStores for FileStores<N> {
 
     fn book(&mut self, session: usize) -> Result<Option<&mut FileStore>, StoreError> {
         if !self.books.contains_key(&session) {
-            let book = self.open_book(session);
-            let book = book.map_err(|error| StoreError { reason: error.to_string() })?;
-            self.books.insert(session, book);
+            let book = self.open_book(session).map_err(|error| {
+                let reason = error.to_string();
+                self.unopened.insert(session, error);
+                StoreError { reason }
+            });
+            self.books.insert(session, book?);
         }
         let mut book = self.books.get_mut(&session);
         if let Some(book) = &mut book {

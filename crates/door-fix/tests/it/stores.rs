@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use door_fix::{FixSessions, Happening, Route, SessionSpec, VenueSpec};
-use fix_session::{Disconnect, MemoryStore, MessageStore, MessageStores, StoreError};
+use fix_session::{Disconnect, Durability, MemoryStore, MessageStore, MessageStores, StoreError};
 use fix_store::{FileStores, NumbersFile, Options};
 
 use crate::desk::{Desk, START_UNIX_MS, spec};
@@ -248,6 +248,7 @@ fn a_folder_that_cannot_be_written_ends_its_session_and_those_of_the_same_orders
             let a = desk.connect();
             let logon = desk.gets(a, "35=A|34=3|49=A|98=0|108=30|");
             assert_eq!(logon, "35=A|34=2|98=0|108=30|35=2|34=3|7=2|16=0|", "{broken}");
+            desk.clock.unix_us += 121_000_000;
             let again = format!("35=D|34=2|49=A|43=Y|122={}|11=a|55=X|", desk.time(0));
             assert_eq!(desk.gets(a, &again), "");
             let order = "35=D|34=3|11=a|55=X|".to_owned();
@@ -359,4 +360,37 @@ fn a_logon_at_a_full_disk_uses_no_number_up() {
     let fill = format!("35=4|34=1|43=Y|122={}|36=5|123=Y|", desk.time(0));
     assert_eq!(desk.gets(line, &fill), "");
     assert_eq!(desk.gets(line, "35=1|34=5|112=x|"), "35=0|34=3|112=x|");
+}
+
+/// A report for nobody, and no place for it: it does not count, and comes again.
+#[test]
+fn what_names_nobody_and_cannot_be_kept_is_not_taken() {
+    let root = tempfile::tempdir().unwrap();
+    let route = || Route::Venue("VENUE".into());
+    let both = [("A", route()), ("B", route())];
+    let book = root.path().join("b-VENUE");
+    std::fs::write(&book, b"x").unwrap();
+    let mut desk = over_files(root.path(), &both);
+    // Looking for the book was in vain: the venue's session keeps nothing, so that no report is taken that has no place.
+    let tries = |desk: &mut Desk<FileStores<NumbersFile>>| {
+        let (venue, logon) = desk.dial_to(2);
+        let is_open = desk.is_open(venue);
+        if is_open {
+            desk.gets(venue, "35=A|34=1|49=VENUE|98=0|108=30|");
+        }
+        (!logon.is_empty() && desk.is_open(venue)).then_some(venue)
+    };
+    assert_eq!([tries(&mut desk), tries(&mut desk), tries(&mut desk)], [None; 3]);
+    std::fs::remove_file(&book).unwrap();
+    let first = tries(&mut desk);
+    let venue = first.or_else(|| tries(&mut desk)).expect("it logs on");
+    desk.gets(venue, "35=8|34=2|49=VENUE|11=unknown|150=F|32=1|");
+    assert_eq!(desk.door.kept(2), 1);
+    drop(desk);
+    // A book that is there and cannot be opened stops the start.
+    std::fs::rename(&book, root.path().join("away")).unwrap();
+    std::fs::write(&book, b"x").unwrap();
+    let mut stores = FileStores::open(root.path(), Options::default()).unwrap();
+    let refused = stores.add("VENUE", Durability::Sealed, START_UNIX_MS).unwrap_err().to_string();
+    assert!(refused.contains("b-VENUE"), "{refused}");
 }

@@ -182,13 +182,16 @@ fn put(stores: &mut Stores, seqs: std::ops::RangeInclusive<u64>) {
     }
 }
 
+/// When it is found.
+const FOUND_MS: i64 = START_MS + 1_000_000;
+
 /// The files of a folder that was restored from a backup, or of which a loss of power took the end.
 #[test]
 fn files_that_are_older_than_a_checkpoint_go_on_behind_it() {
     let root = folder();
     let numbers = |stores: &mut Stores| (stores.store(0).next_out(), stores.store(0).next_in());
     let add = |stores: &mut Stores, known: &Checkpoint| {
-        stores.add_behind("A", Durability::Sealed, known).unwrap()
+        stores.add_behind("A", Durability::Sealed, known, FOUND_MS).unwrap()
     };
     let empty = || FileStores::open(root.path(), Options::default()).unwrap();
     let mut stores = empty();
@@ -241,9 +244,16 @@ fn files_that_are_older_than_a_checkpoint_go_on_behind_it() {
     let before = kept(&mut stores);
     drop(stores);
     let mut stores = empty();
-    let at = stores.add_behind("A", Durability::Sealed, &more_came).unwrap();
+    let at = stores.add_behind("A", Durability::Sealed, &more_came, FOUND_MS + 1).unwrap();
     assert_eq!((at, kept(&mut stores)), ((0, Some(0)), before));
     assert_eq!(stores.store(0).next_in(), more_came.memo.next_in);
+    // Later processes know when that was.
+    for found in [FOUND_MS + 1; 2] {
+        assert_eq!(stores.store(0).doubtful_before_unix_ms(), found);
+        drop(stores);
+        stores = empty();
+        stores.add("A", Durability::Sealed, START_MS).unwrap();
+    }
     // Nothing is there of it any more.
     let root = folder();
     let mut stores = FileStores::open(root.path(), Options::default()).unwrap();

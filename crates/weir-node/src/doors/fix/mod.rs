@@ -150,7 +150,7 @@ fn add(
     let Some(known) = known.get(name) else {
         return Ok((stores.add(name, durability, unix_ms)?, false));
     };
-    let (at, missing) = stores.add_behind(name, durability, known)?;
+    let (at, missing) = stores.add_behind(name, durability, known, unix_ms)?;
     if let Some(missing) = missing {
         tracing::error!(
             session = name,
