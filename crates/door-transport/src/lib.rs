@@ -64,6 +64,6 @@ pub use options::{Limits, Options, OptionsError, TaskRun, Transport, TransportEr
 pub use outbox::{Outbox, Unreachable};
 pub use run::run;
 pub use service::{Boundary, CloseReason, ConnId, Peer, Service, Step, Then, Turn};
-pub use sys::raise_descriptor_limit;
+pub use sys::{descriptor_limit, raise_descriptor_limit};
 pub use unconnected::Unconnected;
 pub use wake::{Handle, Waker};

@@ -407,13 +407,26 @@ pub(crate) fn set_affinity(cores: &[usize]) -> io::Result<()> {
 /// # Errors
 /// The kernel refuses.
 pub fn raise_descriptor_limit() -> io::Result<u64> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the kernel writes one rlimit into `limit`, which is one.
-    check(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) })?;
+    let mut limit = descriptor_limits()?;
     limit.rlim_cur = limit.rlim_max;
     // SAFETY: the kernel reads one rlimit from `limit`, which is one.
     check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) })?;
     Ok(limit.rlim_cur)
+}
+
+/// Returns the process's soft limit of open descriptors.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn descriptor_limit() -> io::Result<u64> {
+    Ok(descriptor_limits()?.rlim_cur)
+}
+
+fn descriptor_limits() -> io::Result<libc::rlimit> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the kernel writes one rlimit into `limit`, which is one.
+    check(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) })?;
+    Ok(limit)
 }
 
 /// Lets the allocator give memory that is free back to the system. Takes some milliseconds where there is much.

@@ -38,6 +38,10 @@ use crate::measured::{NodeProbes, Sources};
 use crate::messages::{Down, Up};
 use crate::thread::spawn;
 use crate::tokens::Tokens;
+
+/// Descriptors that connections leave to files and to the admin door, where a process has so many that they are shared out.
+const DESCRIPTORS_LEFT: usize = 1_024;
+const DESCRIPTORS_SHARED: usize = 4 * DESCRIPTORS_LEFT;
 use crate::whole_folder::make_whole;
 use crate::worker::{Lines, Worker};
 
@@ -73,13 +77,36 @@ impl Seats {
     /// A core, the transport or an address cannot be had.
     pub fn take(config: &Config, certificates: &Certificates) -> Result<Seats, StartError> {
         let cores = place(config)?;
-        let transport = transport_options(config);
+        let mut transport = transport_options(config);
+        leave_descriptors(&mut transport, cores.workers.len());
         door_transport::choose(&transport).map_err(|e| StartError::Transport(e.to_string()))?;
         let bind =
             |(place, door)| open_door(config, certificates, place, door, cores.workers.len());
         let doors = DOORS.iter().enumerate().map(bind).collect::<Result<_, StartError>>()?;
         Ok(Seats { cores, transport, doors })
     }
+}
+
+/// Lowers the connections of each worker, so that a crowd at one door leaves descriptors to the files of the journal and to the admin door. A
+/// process that may have few of them has to live with accepting that pauses.
+fn leave_descriptors(transport: &mut TransportOptions, workers: usize) {
+    let limit = door_transport::descriptor_limit().unwrap_or(0);
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let Some(most) = connections_most(limit, workers) else { return };
+    if transport.connections_max > most {
+        tracing::info!(
+            connections_max = transport.connections_max,
+            lowered_to = most,
+            descriptors = limit,
+            "each worker takes fewer connections than transport.connections_max, so that files and the admin door have descriptors left; ulimit -n has more"
+        );
+        transport.connections_max = most;
+    }
+}
+
+/// How many connections a worker may have at most in a process with so many descriptors; `None`: these are too few to be shared out.
+fn connections_most(descriptors: usize, workers: usize) -> Option<usize> {
+    (descriptors >= DESCRIPTORS_SHARED).then(|| (descriptors - DESCRIPTORS_LEFT) / workers.max(1))
 }
 
 /// Binds the door at this place, unless it is off.
@@ -554,4 +581,20 @@ fn facts(config: &Config, bank: &Bank) -> Result<Facts, StartError> {
         secret: u128::from_le_bytes(keys::random()?),
         answer_secret: answer_secret(bank),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_leave_descriptors_to_files() {
+        assert_eq!(connections_most(1_024, 1), None);
+        assert_eq!(connections_most(4_096, 1), Some(3_072));
+        assert_eq!(connections_most(20_000, 2), Some(9_488));
+        let mut transport = TransportOptions { connections_max: usize::MAX, ..Default::default() };
+        leave_descriptors(&mut transport, 1_000_000);
+        let limit = door_transport::descriptor_limit().unwrap();
+        assert_eq!(transport.connections_max == usize::MAX, limit < 4_096);
+    }
 }

@@ -3,7 +3,7 @@
 use counters::{Counter, counters};
 use door_fix::Happening;
 use door_transport::CloseReason;
-use fix_session::Notice;
+use fix_session::{Disconnect, Notice};
 use fix_store::OpenError;
 
 counters! {
@@ -34,7 +34,12 @@ impl FixCounts {
             }
             Happening::Notice(_, notice) => self.tell_notice(session, notice),
             Happening::Ends(_, why) => {
-                tracing::info!(session, ?why, "FIX: the connection of a session ends")
+                let is_refused = matches!(
+                    why,
+                    Disconnect::Closed | Disconnect::UnfitLogon | Disconnect::LogonTime
+                );
+                self.refused_logons.add(is_refused.into());
+                tracing::info!(session, %why, "FIX: the connection of a session ends");
             }
             Happening::StoreFailed(_, error) => {
                 self.store_failures.add(1);
