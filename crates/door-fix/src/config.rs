@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fix::{Dictionary, Signed};
-use fix_session::{Durability, Role, Schedule, SessionConfig, Strictness};
+use fix_session::{Credentials, Durability, Role, Schedule, SessionConfig, Strictness};
 
 use crate::peer::{AddressRange, Peer};
 
@@ -141,6 +141,8 @@ pub struct VenueSpec {
     pub unaddressed: Unaddressed,
     /// Orders (D, G) that the venue asks for again when they are older are not sent, and their client is told, milliseconds; 0 for any age.
     pub max_order_age_ms: u64,
+    /// What our Logon shows.
+    pub credentials: Credentials,
 }
 
 impl VenueSpec {
@@ -152,6 +154,7 @@ impl VenueSpec {
             keys: SessionKeys::new(begin_string, sender, target, Checks::Off),
             unaddressed: Unaddressed::All,
             max_order_age_ms: 0,
+            credentials: Credentials::default(),
         }
     }
 }
@@ -264,6 +267,7 @@ pub(crate) struct VenueKind {
     /// The client who gets what is for nobody.
     pub(crate) unaddressed: Option<usize>,
     pub(crate) max_order_age_ms: u64,
+    credentials: Credentials,
 }
 
 /// Why the sessions of a door cannot be used.
@@ -375,7 +379,9 @@ impl FixSessions {
             let unaddressed = named_client(venue, &clients);
             let max_order_age_ms = venue.max_order_age_ms;
             let clients = (0..clients.len()).filter(of_venue).collect();
-            let kind = Kind::Venue(VenueKind { clients, unaddressed, max_order_age_ms });
+            let credentials = venue.credentials.clone();
+            let kind =
+                Kind::Venue(VenueKind { clients, unaddressed, max_order_age_ms, credentials });
             sessions.push(checked(venue.keys.clone(), kind, &mut dictionaries));
         }
         let behind = clients.len();
@@ -469,6 +475,10 @@ fn checked(keys: SessionKeys, kind: Kind, dictionaries: &mut Dictionaries) -> Ch
     };
     let (sender, target) = (&keys.sender_comp_id, &keys.target_comp_id);
     let config = SessionConfig {
+        credentials: match &kind {
+            Kind::Client(..) => Credentials::default(),
+            Kind::Venue(venue) => venue.credentials.clone(),
+        },
         // Both names that the key may have are those of this one.
         default_appl_ver_id: FIX_50_SP2.to_owned(),
         heart_bt_int_s: keys.heart_bt_int_s,

@@ -36,6 +36,22 @@ impl Strictness {
     }
 }
 
+/// Username (553) and Password (554) of a Logon; what is empty is left out.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Credentials {
+    /// Username (553).
+    pub username: String,
+    /// Password (554).
+    pub password: String,
+}
+
+/// Shows who, and no password.
+impl std::fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Credentials").field("username", &self.username).finish_non_exhaustive()
+    }
+}
+
 /// What a session needs to know. [`SessionConfig::new`] has the defaults.
 #[derive(Clone, Debug)]
 pub struct SessionConfig {
@@ -64,6 +80,8 @@ pub struct SessionConfig {
     pub throttle_per_s: u32,
     /// How far SendingTime (52) may be from this side's clock, seconds; 0 for any distance.
     pub max_latency_s: u32,
+    /// What an initiator's Logon shows, in every version.
+    pub credentials: Credentials,
     /// What is checked of a message.
     pub strictness: Strictness,
     /// The largest BodyLength (9); a larger one closes the connection.
@@ -95,6 +113,7 @@ impl SessionConfig {
             schedule: Schedule::default(),
             throttle_per_s: 0,
             max_latency_s: 120,
+            credentials: Credentials::default(),
             strictness: Strictness::Off,
             body_bytes_max: 65_536,
             signed: Signed::Refuse,

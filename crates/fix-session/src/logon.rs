@@ -3,7 +3,7 @@
 use fix::{Message, Rejection, Timestamp};
 
 use crate::compose::Fields;
-use crate::config::Role;
+use crate::config::{Role, SessionConfig};
 use crate::judge::{is_yes, text_of, too_low_text};
 use crate::session::{Session, SessionState};
 use crate::store::MessageStore;
@@ -43,15 +43,18 @@ impl Session {
     }
 
     fn say_logon<S: MessageStore>(&mut self, heart_bt_int_s: u32, turn: &mut Turn<'_, S>) {
-        let version = self.config.is_fixt().then(|| self.config.default_appl_ver_id.clone());
         let expected = self.config.uses_next_expected().then(|| turn.store.next_in());
         let reset = self.link.reset_sent.then_some(&b"Y"[..]);
+        let SessionConfig { credentials, default_appl_ver_id, .. } = &self.config;
+        let version = self.config.is_fixt().then_some(default_appl_ver_id.as_bytes());
         let fields = Fields::new()
             .number(98, 0)
             .number(108, heart_bt_int_s)
             .text_if(141, reset)
+            .text_if(553, filled(&credentials.username))
+            .text_if(554, filled(&credentials.password))
             .number_if(789, expected)
-            .text_if(1137, version.as_deref().map(str::as_bytes));
+            .text_if(1137, version);
         self.say(b"A", &fields, turn);
     }
 
@@ -249,4 +252,9 @@ impl Session {
         self.link.reset_sent = false;
         self.begin_repeating(turn);
     }
+}
+
+/// The bytes of a text, if there are any.
+fn filled(text: &str) -> Option<&[u8]> {
+    Some(text.as_bytes()).filter(|text| !text.is_empty())
 }

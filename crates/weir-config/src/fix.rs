@@ -15,7 +15,7 @@ use fix_session::Schedule;
 use crate::arrays::{Entry, EntryPlaces, FixSession, FixVenue};
 use crate::config::{Config, ConfigError};
 use crate::doors::{PEM_BYTES_MAX, fix_connections};
-use crate::paths;
+use crate::{fix_credentials, paths};
 
 /// Bytes of a file of passwords.
 const PASSWORDS_BYTES_MAX: u64 = 4 << 20;
@@ -389,6 +389,9 @@ fn venue(entry: &FixVenue, faults: &mut EntryFaults<'_>) -> VenueSpec {
         let text = "found \"echo\", expected another name: a session with route = \"echo\" gets its messages back, and none could reach this venue";
         faults.push(faults.name_key(), text);
     }
+    let (credentials, wrong) = fix_credentials::read(&entry.username, &entry.password_file);
+    wrong.into_iter().for_each(|(key, why)| faults.push(key, why));
+    spec.credentials = credentials;
     spec.max_order_age_ms = entry.max_order_age_ms;
     spec.unaddressed = match entry.unaddressed.as_str() {
         "all" => Unaddressed::All,

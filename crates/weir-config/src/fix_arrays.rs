@@ -42,6 +42,8 @@ entry! {
         sender_comp_id: String = String::new(), " Our CompID: SenderCompID (49) of what we send. Required.";
         target_comp_id: String = String::new(), " The venue's CompID: TargetCompID (56) of what we send. Required.";
         connect: Vec<String> = Vec::new(), " Its addresses, such as [\"192.0.2.7:7790\"], in numbers; tried in turn, also after a Logon that failed. Required.";
+        username: String = String::new(), " Username (553) of our Logon; empty: none.";
+        password_file: String = String::new(), " File with the Password (554) of our Logon and nothing else, readable by its owner alone; empty: none.";
         heart_bt_int_s: u32 = 30, [1..=86_400], " HeartBtInt (108) of our Logon, seconds.";
         reset_on_logon: bool = false, " Both sequence numbers begin at 1 with each logon.";
         next_expected: bool = false, " NextExpectedMsgSeqNum (789) is sent and acted upon; FIX.4.2 has none.";

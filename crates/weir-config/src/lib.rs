@@ -28,6 +28,7 @@ pub mod doors;
 pub mod environment;
 pub mod fix;
 mod fix_arrays;
+mod fix_credentials;
 pub mod listen;
 pub mod paths;
 pub mod private;

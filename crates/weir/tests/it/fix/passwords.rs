@@ -3,7 +3,10 @@
 use std::net::TcpStream;
 use std::path::Path;
 
+use super::operating::wait_state;
+use super::venues::{listeners, with_venue};
 use super::{Client, SESSION, door, field, setup};
+use crate::keys::write_secret;
 use crate::support::{Node, Setup, output, stderr, stdout, text, weir};
 
 /// Made by the reference's tool: `printf WORD | argon2 somesalt -id -t 1 -k 64 -p 1 -l 32 -e`.
@@ -150,4 +153,27 @@ fn a_file_that_cannot_be_used_is_told_with_its_lines_and_stops_the_start() {
     }
     std::fs::remove_file(setup.folder().join("fix-passwords")).unwrap();
     assert!(told(&setup).contains("fix-passwords: No such file"), "{}", told(&setup));
+}
+
+/// A venue that wants user and password gets them, and nobody else does.
+#[test]
+fn a_venue_is_shown_user_and_password_and_nobody_else_is() {
+    let ([listener], addresses) = listeners();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("password");
+    write_secret(&file, "marked-s3cret\n");
+    let shown = format!("username = \"desk\"\npassword_file = {:?}\n", text(&file));
+    let setup = with_venue(&addresses, &shown);
+    let node = setup.start();
+    let mut venue = Client::over(listener.accept().unwrap().0, ("VENUE", "GATE"));
+    let logon = venue.receive().expect("a Logon");
+    assert!(logon.contains("|98=0|108=30|553=desk|554=marked-s3cret|"), "{logon}");
+    venue.send("A", "98=0|108=30|");
+    wait_state(&node, "venue1", "logged_on");
+    let data = node.data();
+    let messages = ["fix", "messages", "--session", "venue1", "--data", text(&data)];
+    let told = stdout(&output(weir().args(messages)));
+    assert!(told.contains("553=desk|554=***|"), "{told}");
+    assert_eq!(files_with(&data, b"marked-s3cret"), Vec::<String>::new());
+    assert!(!node.log().contains("marked-s3cret"));
 }
