@@ -20,7 +20,10 @@ pub enum OpenError {
         source: io::Error,
     },
     /// Another process has the folder open.
-    #[error("{} is held by another process; stop that one, or use another folder", path.display())]
+    #[error(
+        "{} is held by another process, most likely the node that runs on this data folder; stop that one first, or use another folder",
+        path.display()
+    )]
     Locked {
         /// The lock file.
         path: PathBuf,

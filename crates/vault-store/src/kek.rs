@@ -103,6 +103,18 @@ impl KekSource {
         Ok(Some(KeyEncryptionKey::new(&secret)))
     }
 
+    /// Says why [`read`](KekSource::read) returned no key, and where it was looked for.
+    #[must_use]
+    pub fn absence(&self) -> String {
+        match self {
+            KekSource::File(path) => format!("{self}: there is no such file{}", looked_for(path)),
+            KekSource::Variable(_) => format!("{self}: this environment variable is not set"),
+            KekSource::Program(_) => {
+                format!("{self}: it printed no key: it cannot be started, failed or took too long")
+            }
+        }
+    }
+
     fn io(&self, error: io::Error) -> KekError {
         KekError::Io(self.clone(), error)
     }
@@ -152,6 +164,17 @@ impl KekSource {
                 Ok(None)
             }
         }
+    }
+}
+
+/// Says of a relative path in which folder it was looked for.
+fn looked_for(path: &Path) -> String {
+    match std::env::current_dir() {
+        Ok(working) if path.is_relative() => format!(
+            "; it was looked for in {}: paths are relative to the working directory",
+            working.display()
+        ),
+        _ => String::new(),
     }
 }
 
@@ -257,6 +280,21 @@ mod tests {
         let wrong = KekSource::Variable("CARGO_PKG_NAME".into()).read().unwrap_err().to_string();
         assert!(wrong.starts_with("vault.key_env CARGO_PKG_NAME: expected 64"), "{wrong}");
         assert!(!wrong.contains("vault-store"), "what was found is not repeated: {wrong}");
+    }
+
+    #[test]
+    fn what_is_missing_is_told_with_where_it_was_looked_for() {
+        let working = std::env::current_dir().unwrap();
+        let told = KekSource::File("no/kek".into()).absence();
+        let expected = format!(
+            "vault.key_file no/kek: there is no such file; it was looked for in {}:",
+            working.display()
+        );
+        assert!(told.starts_with(&expected), "{told}");
+        let told = KekSource::File("/no/kek".into()).absence();
+        assert_eq!(told, "vault.key_file /no/kek: there is no such file");
+        let told = KekSource::Variable("NO_KEK".into()).absence();
+        assert_eq!(told, "vault.key_env NO_KEK: this environment variable is not set");
     }
 
     /// All in one test: a file that another thread's child has open cannot be started.

@@ -46,5 +46,5 @@ pub use error::OpenError;
 pub use kek::{KekError, KekSource, check_owner_only};
 pub use key_file::{KeyFile, Options};
 pub use passphrase::{
-    PASSPHRASE_BYTES_MAX, PASSPHRASE_BYTES_MIN, PassphraseError, kek_of_passphrase,
+    PASSPHRASE_BYTES_MAX, PASSPHRASE_BYTES_MIN, PassphraseError, kek_of_passphrase, passphrase_hint,
 };

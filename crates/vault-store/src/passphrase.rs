@@ -93,6 +93,15 @@ pub fn kek_of_passphrase(
     Ok(KeyEncryptionKey::new(&SecretKey::from_bytes(&key)))
 }
 
+/// What to say where a plain key is not the one of a folder that was begun with a passphrase; empty for other folders.
+#[must_use]
+pub fn passphrase_hint(folder: &Path) -> &'static str {
+    match folder.join(FILE).exists() {
+        true => "; these keys were begun with a passphrase: try --passphrase",
+        false => "",
+    }
+}
+
 fn params((memory, passes, lanes): (u32, u32, u32)) -> Option<Params> {
     Params::new(memory, passes, lanes, Some(KEY_BYTES)).ok()
 }
@@ -176,6 +185,8 @@ mod tests {
         assert_eq!(kek_of_passphrase(&vault, WORDS, false).unwrap().fingerprint(), made);
         assert_eq!(std::fs::read(vault.join(FILE)).unwrap(), kept, "it is written once");
         assert!(!String::from_utf8(kept).unwrap().contains("horse"));
+        assert!(passphrase_hint(&vault).contains("try --passphrase"));
+        assert_eq!(passphrase_hint(other.path()), "");
         let differs = kek_of_passphrase(other.path(), WORDS, true).unwrap().fingerprint();
         assert_ne!(differs, made);
         assert_ne!(kek_of_passphrase(&vault, b"x", false).unwrap().fingerprint(), made);

@@ -9,7 +9,9 @@ use crate::config::{self, Config, ConfigError};
 /// Warnings about a sound configuration, by the files that are there now.
 #[must_use]
 pub fn warnings(config: &Config) -> Vec<String> {
-    key_beside_its_keys(config).into_iter().chain(open_beside_guarded(config)).collect()
+    let (key_file, data) = (Path::new(&config.vault.key_file), &config.node.data_dir);
+    let beside = key_beside_its_keys("vault.key_file", key_file, data);
+    beside.into_iter().chain(open_beside_guarded(config)).collect()
 }
 
 /// The configuration file that stands in this folder and nobody named: people take it for read.
@@ -85,16 +87,17 @@ fn open_beside_guarded(config: &Config) -> Vec<String> {
     told.collect()
 }
 
-/// Whoever copies the data folder, for a backup say, copies the key that opens what is in it.
-fn key_beside_its_keys(config: &Config) -> Option<String> {
-    let key_file = &config.vault.key_file;
-    if key_file.is_empty() {
+/// A file with the key that wraps the keys, named by `named`, that lies in the data folder: whoever copies that, for a backup say, copies the
+/// key that opens what is in it.
+#[must_use]
+pub fn key_beside_its_keys(named: &str, key_file: &Path, data: &Path) -> Option<String> {
+    if key_file.as_os_str().is_empty() {
         return None;
     }
-    let data = &config.node.data_dir;
-    whole(Path::new(key_file)).starts_with(whole(data)).then(|| {
+    whole(key_file).starts_with(whole(data)).then(|| {
         format!(
-            "vault.key_file: {key_file} lies in the data folder {}: whoever has a copy of the folder can unseal it; keep the key elsewhere",
+            "{named}: {} lies in the data folder {}: whoever has a copy of the folder can unseal it; keep the key elsewhere",
+            key_file.display(),
             data.display()
         )
     })

@@ -1,7 +1,6 @@
 //! `weir check`: a data folder and a budgets file judged as a start of a node on them would judge them.
 
 use std::collections::HashMap;
-use std::fmt::Display;
 use std::path::Path;
 
 use vault_store::KekSource;
@@ -38,34 +37,57 @@ pub fn rate_of_keys(config: &Config) -> String {
     )
 }
 
-/// Judges the file with the key of the vault, and the keys of the data folder, as a start would: a warning where there is no such file, so that
-/// the keys stay sealed.
+/// What the file with the key of the vault is worth.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct KeyOfVault {
+    /// What is hardly meant: there is no such file, so that the keys stay sealed.
+    pub warning: Option<String>,
+    /// A sentence about the keys that it opens; empty where there is nothing to say.
+    pub found: String,
+}
+
+/// Judges the file with the key of the vault, and the keys of the data folder, as a start would.
 ///
 /// # Errors
-/// Why a start would refuse it.
-pub fn key_of_vault(config: &Config) -> Result<Option<String>, String> {
+/// Why a start would refuse it; it begins with the key of the configuration, if that is at fault.
+pub fn key_of_vault(config: &Config) -> Result<KeyOfVault, String> {
+    let mut judged = KeyOfVault::default();
     if config.keys.listen.address().is_none() {
-        return Ok(None);
+        return Ok(judged);
     }
-    let refused = |error: &dyn Display| format!("keys: {error}; a start here is refused");
     let folder = config.node.data_dir.join("vault");
     let (has_keys, begun) = (folder.join("keys").exists(), folder.with_file_name("vault-begun"));
     if !has_keys && begun.exists() {
         let (folder, begun) = (folder.display(), begun.display());
-        return Err(refused(&format!("{folder} has no keys, and {begun} says that it had some")));
+        return Err(format!(
+            "keys: {folder} has no keys, and {begun} says that it had some; a start here is refused"
+        ));
     }
     let file = &config.vault.key_file;
     if file.is_empty() {
-        return Ok(None);
+        return Ok(judged);
     }
-    let found = KekSource::File(file.into()).read().map_err(|error| refused(&error))?;
-    let Some(kek) = found else {
-        return Ok(Some(format!("vault.key_file: there is no {file}: the keys stay sealed")));
+    let source = KekSource::File(file.into());
+    let read = source.read().map_err(|error| format!("{error}; a start here is refused"))?;
+    let Some(kek) = read else {
+        judged.warning = Some(format!("{}; the keys stay sealed", source.absence()));
+        return Ok(judged);
     };
-    match has_keys {
-        true => vault::judge(&folder, kek).map_err(|error| refused(&error)).map(|()| None),
-        false => Ok(None),
-    }
+    let count = match has_keys {
+        true => vault::judge(&folder, kek)
+            .map_err(|error| format!("{source}: {error}; a start here is refused"))?,
+        false => None,
+    };
+    judged.found = match count {
+        Some(count) => {
+            format!(" The key of {source} opens the keys in {}: {count}.", folder.display())
+        }
+        None => format!(
+            " There are no keys in {} yet: the key of {source} becomes theirs at the first start.",
+            folder.display()
+        ),
+    };
+    Ok(judged)
 }
 
 /// Lines with a doubt of one kind that are told one by one.
@@ -142,10 +164,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("kek");
         let mut config = Config::default();
-        assert_eq!(key_of_vault(&config), Ok(None));
+        assert_eq!(key_of_vault(&config), Ok(KeyOfVault::default()));
         config.vault.key_file = file.display().to_string();
-        let missing = key_of_vault(&config).unwrap().unwrap();
-        assert!(missing.contains("the keys stay sealed"), "{missing}");
+        config.node.data_dir = folder.path().join("data");
+        let missing = key_of_vault(&config).unwrap();
+        let warning = missing.warning.unwrap();
+        assert!(warning.contains("there is no such file; the keys stay sealed"), "{warning}");
+        assert_eq!(missing.found, "");
         for (text, mode, wrong) in [
             ("11".repeat(32), 0o600, None),
             ("11".repeat(31), 0o600, Some("expected 64 hexadecimal digits")),
@@ -154,8 +179,15 @@ mod tests {
             std::fs::write(&file, text).unwrap();
             std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
             match (key_of_vault(&config), wrong) {
-                (Ok(None), None) => {}
-                (Err(error), Some(wrong)) => assert!(error.contains(wrong), "{error}"),
+                (Ok(KeyOfVault { warning: None, found }), None) => {
+                    assert!(found.contains("There are no keys in"), "{found}");
+                }
+                (Err(error), Some(wrong)) => {
+                    assert!(
+                        error.starts_with("vault.key_file ") && error.contains(wrong),
+                        "{error}"
+                    );
+                }
                 other => panic!("{other:?}"),
             }
         }
@@ -182,14 +214,22 @@ mod tests {
             key_of_vault(&config)
         };
         let before = std::fs::read(kept.join("keys")).unwrap();
-        assert_eq!(judged("11"), Ok(None));
+        let opens = format!("opens the keys in {}: 0.", kept.display());
+        let found = judged("11").unwrap().found;
+        assert!(
+            found.starts_with(" The key of vault.key_file ") && found.ends_with(&opens),
+            "{found}"
+        );
         let refused = |digits: &str| judged(digits).unwrap_err();
-        assert!(refused("22").ends_with("a start here is refused"), "{}", refused("22"));
+        let other = refused("22");
+        assert!(other.starts_with(&format!("vault.key_file {}: ", file.display())), "{other}");
+        assert!(other.ends_with("a start here is refused"), "{other}");
         assert_eq!(std::fs::read(kept.join("keys")).unwrap(), before, "nothing is written");
         std::fs::write(kept.join("keys"), [&[0xff], &before[1..]].concat()).unwrap();
         assert!(refused("11").contains(&kept.display().to_string()), "{}", refused("11"));
         std::fs::remove_file(kept.join("keys")).unwrap();
-        assert_eq!(judged("11"), Ok(None), "the first key of a folder is made at its start");
+        let found = judged("11").unwrap().found;
+        assert!(found.contains("becomes theirs at the first start"), "{found}");
         std::fs::write(data.join("vault-begun"), "").unwrap();
         assert!(refused("11").contains("says that it had some"), "{}", refused("11"));
     }

@@ -171,11 +171,11 @@ pub enum VaultError {
     #[error(transparent)]
     Open(#[from] OpenError),
     /// The node was not reached, or does not do it.
-    #[error(transparent)]
+    #[error("{}", of_keys_door(.0))]
     Fetch(#[from] FetchError),
     /// The token may not do it.
     #[error(
-        "node at {address}: {text}: this wants a token of the role keys with the scope transit/{verb}/{name}, or without scopes; give --token-file FILE \
+        "node at {address}: {text}: {shown}, and this wants one of the role keys with the scope transit/{verb}/{name}, or without scopes; give --token-file FILE \
          or set WEIR_TOKEN (the node's own, where it has no keys.tokens_file, is vault-token in its data folder)"
     )]
     Denied {
@@ -183,6 +183,8 @@ pub enum VaultError {
         address: String,
         /// Its words.
         text: String,
+        /// Which token was shown: never the token itself.
+        shown: String,
         /// What the scope needs.
         verb: &'static str,
         /// With which key.
@@ -217,7 +219,7 @@ pub enum VaultError {
     #[error("{0}")]
     NewKek(String),
     /// It is not there.
-    #[error("{0}: there is no key now")]
+    #[error("{0}")]
     NoKek(String),
     /// The passphrase.
     #[error(transparent)]
@@ -229,12 +231,14 @@ pub enum VaultError {
     #[error(transparent)]
     Files(#[from] vault_store::OpenError),
     /// They do not open, or the change is not durable.
-    #[error("{}: {source}", folder.display())]
+    #[error("{}: {source}{hint}", folder.display())]
     Store {
         /// Where they are.
         folder: PathBuf,
         /// Why.
         source: KeyStoreError,
+        /// What may help.
+        hint: &'static str,
     },
     /// The system gives no randomness.
     #[error(transparent)]
@@ -253,6 +257,11 @@ pub enum VaultError {
 /// The same with the options' names in the place of the configuration's.
 fn of_option(text: impl std::fmt::Display) -> String {
     text.to_string().replace("vault.key_", "--key-")
+}
+
+/// The same of another door than the admin door.
+fn of_keys_door(error: &FetchError) -> String {
+    error.to_string().replace("admin.tls_", "keys.tls_")
 }
 
 /// What is wrong with the key of the option `--new-key-file`.
@@ -302,6 +311,27 @@ impl KeysDoorArgs {
         Ok(self.access.open_door(&self.data, "keys", &self.data.join("vault-token"))?)
     }
 
+    /// Says which token is shown, without saying it.
+    fn shown(&self) -> String {
+        let own = self.data.join("vault-token");
+        match &self.access.token_file {
+            Some(file) => format!("the token in {} was shown", file.display()),
+            None if std::env::var_os("WEIR_TOKEN").is_some() => {
+                "the token in WEIR_TOKEN was shown".into()
+            }
+            None if own.exists() => format!(
+                "the token in {} was shown, which does not count where the node has a keys.tokens_file",
+                own.display()
+            ),
+            None => "no token was shown".into(),
+        }
+    }
+
+    /// Has the data folder no keys yet? Nobody knows where another address was given.
+    fn is_fresh(&self) -> bool {
+        self.access.target.is_none() && !self.data.join("vault/keys").exists()
+    }
+
     /// How the keys stand. Where the folder named the node, it must be the folder's.
     fn seal_status(&self, client: &Client) -> Result<Value, VaultError> {
         let status: Value = client.get("/v1/sys/seal-status")?;
@@ -317,13 +347,16 @@ impl KeysDoorArgs {
 
 /// What a refusal means where a token needs a scope.
 fn denied(
+    door: &KeysDoorArgs,
     client: &Client,
     verb: &'static str,
     name: &str,
 ) -> impl FnOnce(FetchError) -> VaultError {
-    let (address, name) = (client.address().to_owned(), name.to_owned());
+    let (address, name, shown) = (client.address().to_owned(), name.to_owned(), door.shown());
     move |error| match error {
-        FetchError::Forbidden { text, .. } => VaultError::Denied { address, text, verb, name },
+        FetchError::Forbidden { text, .. } => {
+            VaultError::Denied { address, text, shown, verb, name }
+        }
         // Reading says 404 without a text, changing 400 with one.
         FetchError::NotAdmin { .. } => VaultError::NoKey { address, name },
         FetchError::Refused { status: 400, text, .. } if text == "key not found" => {
@@ -338,7 +371,7 @@ fn status(args: &VaultStatusArgs, out: &mut dyn Write) -> Result<Found, VaultErr
     let status = args.door.seal_status(&client)?;
     let sealed = status["sealed"].as_bool().ok_or(VaultError::Form("sealed"))?;
     let key = match args.key.as_ref().or(args.key_flag.as_ref()) {
-        Some(name) if !sealed => Some(read_key(&client, name)?),
+        Some(name) if !sealed => Some(read_key(&args.door, &client, name)?),
         _ => None,
     };
     let address = client.address();
@@ -346,6 +379,9 @@ fn status(args: &VaultStatusArgs, out: &mut dyn Write) -> Result<Found, VaultErr
         json!({"address": address, "sealed": sealed, "key": key}).to_string()
     } else {
         let state = match sealed {
+            true if args.door.is_fresh() => {
+                "sealed: calls are answered 503; this data folder has no key that wraps its keys yet: weir vault unseal --first makes one its own, for good"
+            }
             true => "sealed: calls are answered 503; weir vault unseal",
             false => "unsealed",
         };
@@ -359,9 +395,9 @@ fn status(args: &VaultStatusArgs, out: &mut dyn Write) -> Result<Found, VaultErr
     Ok(if sealed { Found::Sealed } else { Found::Well })
 }
 
-fn read_key(client: &Client, name: &str) -> Result<Value, VaultError> {
+fn read_key(door: &KeysDoorArgs, client: &Client, name: &str) -> Result<Value, VaultError> {
     let path = format!("/v1/transit/keys/{}", encode(name));
-    let answer: Value = client.get(&path).map_err(denied(client, "read", name))?;
+    let answer: Value = client.get(&path).map_err(denied(door, client, "read", name))?;
     Ok(answer["data"].clone())
 }
 
@@ -439,8 +475,9 @@ fn unseal(args: &UnsealArgs, input: (&mut dyn Read, bool)) -> Result<String, Vau
         false => ("key", key_digits(input)?),
     };
     let body = json!({name: String::from_utf8_lossy(&secret), "first": args.first});
-    let answer =
-        client.post_json("/v1/sys/unseal", &body).map_err(denied(&client, "admin", "*"))?;
+    let answer = client
+        .post_json("/v1/sys/unseal", &body)
+        .map_err(denied(&args.door, &client, "admin", "*"))?;
     match is_sealed(&answer)? {
         true => Err(VaultError::Form("unsealed state")),
         false => Ok(format!("keys door at {address}: unsealed")),
@@ -450,7 +487,9 @@ fn unseal(args: &UnsealArgs, input: (&mut dyn Read, bool)) -> Result<String, Vau
 fn seal(args: &SealArgs) -> Result<String, VaultError> {
     let client = args.door.client()?;
     args.door.seal_status(&client)?;
-    client.post_json("/v1/sys/seal", &json!({})).map_err(denied(&client, "admin", "*"))?;
+    client
+        .post_json("/v1/sys/seal", &json!({}))
+        .map_err(denied(&args.door, &client, "admin", "*"))?;
     Ok(format!("keys door at {}: sealed", client.address()))
 }
 
@@ -458,8 +497,9 @@ fn rotate(args: &RotateArgs) -> Result<String, VaultError> {
     let client = args.door.client()?;
     args.door.seal_status(&client)?;
     let path = format!("/v1/transit/keys/{}/rotate", encode(&args.key));
-    let answer =
-        client.post_json(&path, &json!({})).map_err(denied(&client, "admin", &args.key))?;
+    let answer = client
+        .post_json(&path, &json!({}))
+        .map_err(denied(&args.door, &client, "admin", &args.key))?;
     let version = answer["data"]["latest_version"].as_u64();
     let version = version.ok_or(VaultError::Form("latest_version"))?;
     Ok(format!(
@@ -478,7 +518,7 @@ impl Source {
             return Ok(vault_store::kek_of_passphrase(folder, &passphrase(input)?, false)?);
         }
         let source = self.place()?;
-        read_source(source.ok_or_else(|| VaultError::NoKek("--key-file".into()))?)
+        read_source(source.ok_or_else(|| VaultError::NoKek("--key-file: there is no key".into()))?)
     }
 
     /// Where the key is, if not on standard input. What cannot be a place is refused before anything is looked at.
@@ -492,7 +532,7 @@ impl Source {
 }
 
 fn read_source(source: KekSource) -> Result<KeyEncryptionKey, VaultError> {
-    source.read()?.ok_or_else(|| VaultError::NoKek(of_option(&source)))
+    source.read()?.ok_or_else(|| VaultError::NoKek(of_option(source.absence())))
 }
 
 /// Opens the keys in a folder, sealed.
@@ -510,8 +550,17 @@ fn open(folder: &Path) -> Result<KeyStore<KeyFile>, VaultError> {
 
 fn rewrap(args: &RewrapArgs, input: (&mut dyn Read, bool)) -> Result<String, VaultError> {
     args.source.place()?;
+    let beside = weir_config::warnings::key_beside_its_keys(
+        "--new-key-file",
+        &args.new_key_file,
+        &args.data,
+    );
+    if let Some(warning) = beside {
+        let _ = writeln!(std::io::stderr(), "weir: warning: {warning}");
+    }
     let folder = args.data.join("vault");
-    let of_folder = |source| VaultError::Store { folder: folder.clone(), source };
+    let hint = if args.source.passphrase { "" } else { vault_store::passphrase_hint(&folder) };
+    let of_folder = |source| VaultError::Store { folder: folder.clone(), source, hint };
     let mut store = open(&folder)?;
     let (old, new) = (
         args.source.read(&folder, input)?,
@@ -545,18 +594,19 @@ fn open_copy(folder: &Path) -> Result<(tempfile::TempDir, KeyFile, Keys), VaultE
     Ok((copy, file, keys))
 }
 
-/// Judges whether this key unseals the keys in a folder that has some.
+/// Judges whether this key unseals the keys in a folder, and says how many there are; `None`: they were never unsealed.
 ///
 /// # Errors
 /// The file of keys is damaged, or the key is another one's.
-pub(crate) fn judge(folder: &Path, kek: KeyEncryptionKey) -> Result<(), VaultError> {
-    let (_copy, file, keys) = open_copy(folder)?;
-    if keys.is_begun() {
-        let folder = folder.to_owned();
-        let unsealed = KeyStore::new(keys, file)?.unseal(kek);
-        unsealed.map_err(|source| VaultError::Store { folder, source })?;
+pub(crate) fn judge(folder: &Path, kek: KeyEncryptionKey) -> Result<Option<usize>, String> {
+    let (_copy, file, keys) = open_copy(folder).map_err(|error| error.to_string())?;
+    if !keys.is_begun() {
+        return Ok(None);
     }
-    Ok(())
+    let mut store = KeyStore::new(keys, file).map_err(|error| error.to_string())?;
+    let hint = vault_store::passphrase_hint(folder);
+    store.unseal(kek).map_err(|error| format!("{error} ({}){hint}", folder.display()))?;
+    Ok(Some(store.keys().len()))
 }
 
 fn export_check(
@@ -576,7 +626,8 @@ fn export_check(
     }
     let cut_bytes = file.cut_bytes();
     let mut store = KeyStore::new(keys, file)?;
-    store.unseal(kek).map_err(|source| VaultError::Store { folder, source })?;
+    let hint = if args.source.passphrase { "" } else { vault_store::passphrase_hint(&folder) };
+    store.unseal(kek).map_err(|source| VaultError::Store { folder, source, hint })?;
     let mut lines = Vec::new();
     let (mut versions, mut leaving) = (0, 0);
     for key in store.keys().iter() {

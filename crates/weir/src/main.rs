@@ -550,11 +550,13 @@ fn check(args: &CheckArgs, out: &mut Out) -> Result<ExitCode, String> {
     let unread = weir_config::warnings::unread_file(args.files.config.as_deref());
     let core = weir_config::warnings::missing_core(&config, args.files.config.as_deref());
     let core = core.map(|error| format!("{error}; a start here is refused"));
-    let key = weir_tools::check::key_of_vault(&config);
-    errors.extend(key.as_ref().err().cloned());
+    let key = weir_tools::check::key_of_vault(&config).unwrap_or_else(|error| {
+        errors.push(with_places(args.files.config.as_deref(), &error));
+        weir_tools::check::KeyOfVault::default()
+    });
     let worker = weir_config::warnings::missing_worker(&config, args.files.config.as_deref());
     let worker = worker.map(|error| format!("{error}; a start here is refused"));
-    let others = unread.into_iter().chain(core).chain(worker).chain(key.ok().flatten());
+    let others = unread.into_iter().chain(core).chain(worker).chain(key.warning);
     tell_warnings(&config, file, is_there && read.is_ok(), others);
     // With another configuration than the node's nothing can be said of its folder.
     let judged = (is_there && read.is_ok()).then_some(file.as_path());
@@ -580,7 +582,7 @@ fn check(args: &CheckArgs, out: &mut Out) -> Result<ExitCode, String> {
             let rate = weir_tools::check::rate_of_keys(&config);
             // On standard error, so that what --print says can become a file.
             let compared = compared(is_there, has_journal, &config.node.data_dir);
-            eprintln!("{files} {compared}{rate}");
+            eprintln!("{files} {compared}{rate}{}", key.found);
             Ok(ExitCode::SUCCESS)
         }
         _ => Err(format!("{} error(s)\n{}", errors.len(), errors.join("\n"))),

@@ -55,6 +55,11 @@ fn a_start_that_leaves_keys_sealed_says_so() {
     drop(node);
     let fresh = sealed().start();
     assert!(!fresh.log().contains("stay sealed"), "there are none: {}", fresh.log());
+    wait_for("what to do", || fresh.log().contains("run weir vault unseal --first"));
+    let missing = sealed().with("vault.key_file", "no-such-kek").start();
+    let log = missing.log();
+    let told = "vault.key_file no-such-kek: there is no such file; it was looked for in /";
+    assert!(log.contains(told) && log.contains("restart the node when it is there"), "{log}");
 }
 
 /// Sealed while it runs: calls are 503 at once, the page says so, and it is unsealed again, or by its next start.
@@ -95,6 +100,7 @@ fn a_sealed_node_is_unsealed_with_its_own_key_and_no_other() {
     let status = vault(&setup, "status", "");
     assert_eq!(status.status.code(), Some(2), "{}", stderr(&status));
     assert!(stdout(&status).contains(": sealed"), "{}", stdout(&status));
+    assert!(stdout(&status).contains("weir vault unseal --first"), "{}", stdout(&status));
     assert!(refused(&setup, "unseal", KEK).contains("--first"));
     assert!(refused(&setup, "unseal --first", "5a").contains("expected 64 hexadecimal digits"));
     assert!(refused(&setup, "unseal --first", "").contains("it is empty"));
@@ -135,10 +141,18 @@ fn a_passphrase_unseals_with_the_salt_of_its_folder() {
     done(&setup, "unseal --passphrase --first", &format!("{WORDS}\n"));
     let message = Client::to(&node).encrypt("a", HELLO);
     let node = node.restart();
+    let other = refused(&setup, "unseal --passphrase", "correct horse batteries");
     assert!(
-        refused(&setup, "unseal --passphrase", "correct horse batteries")
-            .contains("nothing was written")
+        other.contains("nothing was written") && !other.contains("try --passphrase"),
+        "{other}"
     );
+    let plain = refused(&setup, "unseal", KEK);
+    assert!(
+        plain.contains("begun with a passphrase") && plain.contains("try --passphrase"),
+        "{plain}"
+    );
+    let status = vault(&setup, "status", "");
+    assert!(!stdout(&status).contains("--first"), "it has its key: {}", stdout(&status));
     done(&setup, "unseal --passphrase", WORDS);
     assert_eq!(Client::to(&node).decrypt("a", &message), HELLO);
     assert!(
@@ -169,13 +183,20 @@ fn unsealing_wants_a_token_that_may_administer_all_keys() {
         write_secret(&file, text);
         format!("unseal --first --token-file {}", file.display())
     };
-    assert!(refused(&setup, "unseal --first", KEK).contains("transit/admin/*"));
+    let own = format!("the token in {}/vault-token was shown", setup.data().display());
+    write_secret(&setup.data().join("vault-token"), "dddddddddddddddd");
+    let error = refused(&setup, "unseal --first", KEK);
+    assert!(error.contains("transit/admin/*") && error.contains(&own), "{error}");
+    assert!(!error.contains("dddddddddddddddd"), "{error}");
+    std::fs::remove_file(setup.data().join("vault-token")).unwrap();
+    assert!(refused(&setup, "unseal --first", KEK).contains("no token was shown"));
     for wrong in ["aaaaaaaaaaaaaaaa", "cccccccccccccccc"] {
         let error = refused(&setup, &token(wrong), KEK);
         assert!(
             error.contains("permission denied") && error.contains("transit/admin/*"),
             "{error}"
         );
+        assert!(error.contains("/token was shown, and this wants one"), "{error}");
         assert!(!error.contains(wrong), "{error}");
     }
     assert_eq!(keys_of(&setup.data()), None);
@@ -197,7 +218,9 @@ fn a_variable_and_a_program_unseal_and_without_them_the_node_starts_sealed() {
         HELLO
     );
     let node = by_variable.start();
-    assert!(node.log().contains("vault.key_env TEST_KEK: there is no key now"), "{}", node.log());
+    let unset =
+        "vault.key_env TEST_KEK: this environment variable is not set; the keys stay sealed";
+    assert!(node.log().contains(unset), "{}", node.log());
     assert_eq!(Client::to(&node).ask("GET", "sys/health", "").status, 503);
     drop(node);
     let program = setup.folder().join("program");
@@ -298,6 +321,36 @@ fn a_key_is_shown_and_rotated_from_the_command_line() {
     }
 }
 
+/// `weir check` says of the KEK what a start would say, with the place of its key.
+#[test]
+fn a_check_tells_whether_the_key_opens_the_keys_of_a_data_folder() {
+    let setup = unsealed();
+    let file = kek_file(&setup);
+    let node = setup.clone().start();
+    Client::to(&node).encrypt("a", HELLO);
+    drop(node);
+    let config = setup.folder().join("kek.toml");
+    std::fs::write(&config, format!("[vault]\nkey_file = \"{}\"\n", file.display())).unwrap();
+    let check = || {
+        let found = output(weir().args([
+            "check",
+            "--config",
+            text(&config),
+            "--data",
+            text(&setup.data()),
+        ]));
+        (found.status.success(), stderr(&found))
+    };
+    let (is_sound, told) = check();
+    let opens = format!("opens the keys in {}/vault: 1.", setup.data().display());
+    assert!(is_sound && told.contains(&opens), "{told}");
+    write_secret(&file, OTHER_KEK);
+    let (is_sound, told) = check();
+    let wrong = format!("kek.toml:2: vault.key_file {}: this is not the key", file.display());
+    assert!(!is_sound && told.contains(&wrong), "{told}");
+    assert!(told.contains("a start here is refused"), "{told}");
+}
+
 /// The keys under another key: the values that were encrypted stay, and the old key opens no more.
 #[test]
 fn all_keys_are_wrapped_under_a_new_key_while_the_node_is_stopped() {
@@ -308,7 +361,8 @@ fn all_keys_are_wrapped_under_a_new_key_while_the_node_is_stopped() {
     let messages: Vec<String> = ["a", "b"].map(|key| Client::to(&node).encrypt(key, HELLO)).into();
     let rewrap =
         format!("rewrap --key-file {} --new-key-file {}", old_file.display(), new_file.display());
-    assert!(refused(&setup, &rewrap, "").contains("held by another process"), "the node runs");
+    let held = refused(&setup, &rewrap, "");
+    assert!(held.contains("held by another process, most likely the node that runs"), "{held}");
     let check = |file: &Path| format!("export-check --key-file {}", file.display());
     let before = keys_of(&setup.data());
     let shown = done(&setup, &check(&old_file), "");
@@ -334,6 +388,19 @@ fn all_keys_are_wrapped_under_a_new_key_while_the_node_is_stopped() {
     assert_eq!(keys_of(&setup.data()), before);
     assert!(done(&setup, &rewrap, "").contains("2 keys are wrapped under the key in"));
     done(&setup, &check(&new_file), "");
+    let inside = setup.data().join("kek-3");
+    write_secret(&inside, KEK);
+    let words =
+        format!("rewrap --key-file {} --new-key-file {}", new_file.display(), inside.display());
+    let warned = stderr(&vault(&setup, &words, ""));
+    assert!(
+        warned.contains("warning: --new-key-file: ") && warned.contains("lies in the data folder"),
+        "{warned}"
+    );
+    let words =
+        format!("rewrap --key-file {} --new-key-file {}", inside.display(), new_file.display());
+    let quiet = vault(&setup, &words, "");
+    assert_eq!((quiet.status.success(), stderr(&quiet)), (true, String::new()));
     assert!(
         setup.clone().try_start().map(|_| ()).unwrap_err().contains("not the key encryption key")
     );
@@ -348,12 +415,25 @@ fn what_a_command_misses_it_says_before_it_does_anything() {
     let setup = sealed();
     let missing = refused(&setup, "export-check --key-file none", "");
     assert!(missing.contains("there are no keys"), "{missing}");
+    let begun = unsealed();
+    drop(begun.clone().start());
+    let missing = refused(&begun, "export-check --key-file none", "");
+    assert!(
+        missing.contains("--key-file none: there is no such file; it was looked for in /"),
+        "{missing}"
+    );
+    let words = format!("rewrap --key-file {} --new-key-file none", kek_file(&begun).display());
+    let missing = refused(&begun, &words, "");
+    assert!(missing.contains("--new-key-file none: there is no such file"), "{missing}");
     assert!(refused(&setup, "unseal", KEK).contains("is a node running on this data folder?"));
     // Two sources, and none.
     for words in ["export-check", "export-check --key-env A --key-file b"] {
         assert_eq!(vault(&setup, words, "").status.code(), Some(2), "{words}");
     }
     let node = setup.clone().start();
+    let https = format!("status --target https://{}", crate::keys::door(&node));
+    let plain = refused(&setup, &https, "");
+    assert!(plain.contains("set keys.tls_cert and keys.tls_key at the node"), "{plain}");
     // Another node at the address that the folder's had: it gets no key.
     std::fs::write(setup.data().join("vault/id"), "00000000-0000-4000-8000-000000000000\n")
         .unwrap();

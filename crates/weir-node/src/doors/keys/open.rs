@@ -10,6 +10,7 @@ use door_keys::{NotUnsealed, UnsealKey, Unsealing};
 use vault::{KeyEncryptionKey, KeyStore, KeyStoreError};
 use vault_store::{
     KekSource, KeyFile, Options, PassphraseError, check_owner_only, kek_of_passphrase,
+    passphrase_hint,
 };
 use weir_config::config::Config;
 use weir_config::private;
@@ -73,12 +74,17 @@ pub(super) fn store(config: &Config, place: &Place) -> Result<Opened, String> {
                 "there are keys in {}, and nothing that unseals them is set (vault.key_file and others): they stay sealed until weir vault unseal",
                 place.folder.display()
             );
+        } else {
+            tracing::info!(
+                "the keys door is sealed: there are no keys yet, and nothing that unseals them is set; to use it, set vault.key_file (docs/vault.md) or run weir vault unseal --first"
+            );
         }
         return Ok(Opened::default());
     };
     let Some(kek) = source.read().map_err(|error| error.to_string())? else {
         tracing::warn!(
-            "{source}: there is no key now, so that the keys stay sealed; restart the node when it is there, or use weir vault unseal"
+            "{}; the keys stay sealed: restart the node when it is there, or use weir vault unseal",
+            source.absence()
         );
         return Ok(Opened::default());
     };
@@ -89,7 +95,8 @@ pub(super) fn store(config: &Config, place: &Place) -> Result<Opened, String> {
         )
     })?;
     let mut store = place.open()?;
-    let told = |error| format!("{source}: {error} ({})", place.folder.display());
+    let hint = passphrase_hint(&place.folder);
+    let told = |error| format!("{source}: {error} ({}){hint}", place.folder.display());
     store.unseal(kek).map_err(told)?;
     place.note_begun()?;
     Ok(Opened::unsealed(store))
@@ -232,8 +239,12 @@ impl Place {
                 })?
             }
         };
+        let hint = match &with.key {
+            UnsealKey::Secret(_) => passphrase_hint(&self.folder),
+            UnsealKey::Passphrase(_) => "",
+        };
         store.unseal(kek).map_err(|why| match why {
-            KeyStoreError::Unseal(why) => NotUnsealed::Refused(why.to_string()),
+            KeyStoreError::Unseal(why) => NotUnsealed::Refused(format!("{why}{hint}")),
             why => unavailable(why),
         })?;
         self.note_begun().map_err(unavailable)?;
