@@ -445,7 +445,9 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         };
         self.step(at, clock, |seat, _, turn| seat.session.log_out(text, turn));
         let close = self.finish(line, at, clock, out);
-        Step { consumed: 0, need: 0, close }
+        // Who has not answered our Logon has nothing to be told.
+        let is_early = self.seats[at].session.state() == SessionState::LoggingOn;
+        Step { consumed: 0, need: 0, close: close || is_early }
     }
 
     /// Returns how many bytes may wait for the peer of a connection. One that has more is to be closed: its messages are in the store, and

@@ -167,7 +167,33 @@ fn read_again(before: &Config, config: &Config) -> Vec<String> {
     let entries = before.arrays.changes(&config.arrays).into_iter();
     let entries =
         entries.map(|KeyChange { key, from, to, .. }| format!("{key}: was {from}, is {to}"));
-    set.chain(emptied).chain(entries).collect()
+    set.chain(emptied).chain(entries).chain(files_of_entries(config)).collect()
+}
+
+/// The files that entries of arrays name: their lines may be others, whatever the entry says.
+fn files_of_entries(config: &Config) -> impl Iterator<Item = String> {
+    let arrays = &config.arrays;
+    let clients = arrays.fix_session.iter().filter(|one| !one.password_file.is_empty());
+    let clients = clients.map(|one| {
+        let (name, file) = (one.name(), &one.password_file);
+        format!("fix.session {name}: password_file {file:?} was read and is in force")
+    });
+    let venues = arrays.fix_venue.iter().flat_map(|one| {
+        let files = [
+            ("password_file", &one.password_file),
+            ("tls_ca", &one.tls_ca),
+            ("tls_cert", &one.tls_cert),
+            ("tls_key", &one.tls_key),
+        ];
+        let set = files.into_iter().filter(|(_, file)| !file.is_empty());
+        set.map(|(key, file)| {
+            format!(
+                "fix.venue {}: {key} {file:?} was read and counts from the next connection on",
+                one.name()
+            )
+        })
+    });
+    clients.chain(venues)
 }
 
 #[cfg(test)]
@@ -189,7 +215,8 @@ mod tests {
         assert!(live.len() >= 10 && live.iter().all(is_read), "{live:#?}");
 
         let mut config = Config::default();
-        let session = FixSession { name: "A".into(), ..FixSession::default() };
+        let session =
+            FixSession { name: "A".into(), password_file: "users".into(), ..FixSession::default() };
         config.arrays.fix_session.push(session);
         config.openrtb.tls_cert = "a.pem".into();
         config.pacing.tick_ms += 1;
@@ -199,6 +226,7 @@ mod tests {
             [
                 "openrtb.tls_cert: \"a.pem\" was read and is in force",
                 "fix.session A: was not there, is there",
+                "fix.session A: password_file \"users\" was read and is in force",
             ]
         );
         assert_eq!(

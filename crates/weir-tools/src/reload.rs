@@ -39,7 +39,7 @@ pub fn main(args: &ReloadArgs, out: &mut dyn Write) -> Result<(), ReloadError> {
     match client.post("/v1/reload")? {
         Ok(answer) => {
             let applied = lines(&answer, "applied");
-            let none = "nothing to read: no key of the configuration names a file that is read while the node runs";
+            let none = "nothing to read: no entry of the FIX door is another, and no key of the configuration names a file that is read while the node runs";
             // Whoever gave `out` knows what became of it.
             let _ = match applied.is_empty() {
                 true => writeln!(out, "{none}"),

@@ -246,3 +246,15 @@ fn reports_that_are_sent_again_since_an_operator_wanted_them_are_said_to_be_that
     desk.gets(at, &format!("35=8|34=2|43=Y|122={now}|11=a|150=F|32=100|49=VENUE|"));
     assert_eq!(venue_gets(&mut desk), "35=8|34=3|97=Y|11=a|150=F|32=100|");
 }
+
+/// Nobody has to be told goodbye who has not said hello: a stop does not wait for it.
+#[test]
+fn a_venue_that_has_not_answered_the_logon_is_not_waited_for() {
+    let root = tempfile::tempdir().unwrap();
+    let mut desk = gate(root.path(), client());
+    let (at, logon) = desk.dial();
+    assert!(logon.starts_with("35=A|"), "{logon}");
+    let (line, mut out) = (desk.lines[at].as_mut().unwrap(), Vec::new());
+    let step = desk.door.log_out(line, "the gate is stopping", desk.clock, &mut out);
+    assert!(step.close && out.is_empty());
+}
