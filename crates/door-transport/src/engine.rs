@@ -31,6 +31,8 @@ const SWEEP_MS: u64 = 250;
 const SWEEP_PARTS: u32 = 5;
 /// Handshakes that go on in one wake-up: each may cost as much as hundreds of messages of those who are through theirs.
 const HANDSHAKES_PER_WAKEUP: u32 = 8;
+/// For each place for a handshake so many peers may have connected and said nothing yet.
+const SILENT_TIMES: usize = 4;
 /// How long a connection that we ended waits for the peer's end of stream.
 const LINGER_MS_MAX: u64 = 1_000;
 /// What peers get for taking their last answers when draining used up the whole grace.
@@ -98,6 +100,8 @@ pub(crate) struct Engine<'o, C> {
     /// By listener.
     entrances: Vec<Entrance>,
     handshakes: Handshakes,
+    /// Connections at doors with TLS whose peers have not said their first message: they cost a descriptor each.
+    silent: Handshakes,
     totals: Totals,
     started: Instant,
     now: Instant,
@@ -133,6 +137,7 @@ impl<'o, C> Engine<'o, C> {
                 .map(|(place, listener)| Entrance::of(place, listener, options.limits()))
                 .collect(),
             handshakes: Handshakes::new(options.tls_handshakes_max),
+            silent: Handshakes::new(options.tls_handshakes_max.saturating_mul(SILENT_TIMES)),
             totals: Totals::default(),
             started: now,
             now,
@@ -204,8 +209,9 @@ impl<'o, C> Engine<'o, C> {
         let id = self.conns.insert(conn);
         self.counters.accepted.add(1);
         self.counters.connections.set(self.conns.len() as u64);
-        if !with_tls {
-            self.open(service, id, peer, door);
+        match with_tls {
+            true => self.silent.take(Place::new(id.slot, door, peer)),
+            false => self.open(service, id, peer, door),
         }
         self.mark(id.slot);
         Some(id)
@@ -419,6 +425,7 @@ impl<'o, C> Engine<'o, C> {
             return;
         }
         self.handshakes.take(Place::new(slot, tls.door, tls.peer));
+        self.silent.leave(slot);
     }
 
     /// Ends handshakes for which there is no place.
@@ -429,7 +436,12 @@ impl<'o, C> Engine<'o, C> {
             Some(conn) if conn.tls.as_ref().is_some_and(|tls| tls.queued) => Awaits::Us,
             _ => Awaits::Peer,
         };
-        for gone in self.handshakes.end(awaits) {
+        let silent = |slot| match conns.peek(slot) {
+            Some(conn) if conn.ended => Awaits::Nobody,
+            _ => Awaits::Peer,
+        };
+        let gone = self.handshakes.end(awaits).into_iter().chain(self.silent.end(silent));
+        for gone in gone.collect::<Vec<_>>() {
             if let Some(conn) = self.conns.at(gone) {
                 conn.phase = Phase::Dead(CloseReason::Overload);
                 if let Some(tls) = &mut conn.tls {
@@ -981,6 +993,7 @@ impl<'o, C> Engine<'o, C> {
         // It has no TLS any more once it was counted; nothing is sent or read.
         let tls = conn.tls.take_if(|tls| !tls.is_established())?;
         self.handshakes.leave(slot);
+        self.silent.leave(slot);
         self.totals.tls_memory -= tls.memory_counted;
         let late = why == CloseReason::SlowMessage;
         let guess = if late { HandshakeFailure::TimedOut } else { HandshakeFailure::Abandoned };

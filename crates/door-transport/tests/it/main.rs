@@ -118,6 +118,7 @@ mod over_tls {
         tls_abuse::garbage_hurts_only_its_sender,
         tls_abuse::half_handshakes_are_bounded_and_the_oldest_goes,
         tls_abuse::whoever_says_nothing_whole_takes_no_place,
+        tls_abuse::those_who_say_nothing_are_bounded_and_others_come_in,
         tls_abuse::plain_bytes_on_a_tls_port_are_counted,
         tls_abuse::random_bytes_instead_of_a_handshake,
         tls_abuse::silence_is_closed,

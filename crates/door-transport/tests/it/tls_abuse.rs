@@ -189,9 +189,9 @@ pub fn half_handshakes_are_bounded_and_the_oldest_goes(options: Options) {
 
 /// Beginnings of a first message take nobody's place.
 pub fn whoever_says_nothing_whole_takes_no_place(options: Options) {
-    let secure = Secure::start(Options { tls_handshakes_max: 1, ..options });
+    let secure = Secure::start(Options { tls_handshakes_max: 10, ..options });
     let (_, bytes) = hello(&secure);
-    let crowd: Vec<Client> = (0..40)
+    let crowd: Vec<Client> = (0..35)
         .map(|number| {
             let mut client = secure.server.client();
             client.send(&bytes[..number.min(bytes.len() - 1)]);
@@ -205,7 +205,21 @@ pub fn whoever_says_nothing_whole_takes_no_place(options: Options) {
     }
     assert_eq!(secure.failed(HandshakeFailure::TooMany), 0);
     drop(crowd);
-    secure.wait_failed(HandshakeFailure::Abandoned, 40);
+    secure.wait_failed(HandshakeFailure::Abandoned, 35);
+    secure.stop();
+}
+
+/// Who says nothing has a descriptor, and there are so many at most: the oldest go.
+pub fn those_who_say_nothing_are_bounded_and_others_come_in(options: Options) {
+    let secure = Secure::start(Options { tls_handshakes_max: 1, ..options });
+    let mut crowd: Vec<Client> = (0..12).map(|_| secure.server.client()).collect();
+    secure.wait_failed(HandshakeFailure::TooMany, 8);
+    for client in &mut crowd[..8] {
+        client.read_to_end();
+    }
+    let mut client = secure.client();
+    client.echo(b"others come in");
+    drop((client, crowd));
     secure.stop();
 }
 
