@@ -46,7 +46,7 @@ pub enum FileError {
         path: PathBuf,
     },
     /// Lines that cannot be read: all of them, one for each line of this text.
-    #[error("{}", .errors.iter().map(|error| format!("{}: {error}", .path.display())).collect::<Vec<_>>().join("\n"))]
+    #[error("{}", .errors.iter().map(|error| format!("{}:{}: {}", .path.display(), error.line, error.fault)).collect::<Vec<_>>().join("\n"))]
     Lines {
         /// The file.
         path: PathBuf,
@@ -347,7 +347,7 @@ mod tests {
         let (_folder, path) = written(b"ann operate short\nbob owner aaaaaaaaaaaaaaaa\n", 0o600);
         let error = told(&path);
         let lines: Vec<&str> = error.lines().collect();
-        assert!(lines[0].contains("tokens: line 1: ") && lines[1].contains("tokens: line 2: "));
+        assert!(lines[0].contains("tokens:1: ") && lines[1].contains("tokens:2: "));
         let (_folder, path) = written(b"ann read \xff\xff", 0o600);
         assert!(told(&path).contains("expected lines of text"));
     }

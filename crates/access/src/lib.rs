@@ -28,6 +28,6 @@ pub use idempotency::KeySecret;
 pub use live::{LiveTokens, TokenView};
 pub use origin::{BadOrigin, OriginGuard};
 pub use principal::{LineError, LineFault, Principal, Role, TokenFile};
-pub use scope::{ScopeError, Scopes};
+pub use scope::{ScopeError, Scopes, found_scope};
 pub use token::{AccessToken, TokenDigest};
 pub use variable::names_variable;

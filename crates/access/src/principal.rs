@@ -153,12 +153,14 @@ pub enum LineFault {
         name: String,
     },
     /// The scopes.
-    #[error("the scopes of {name}: {source}")]
+    #[error("the scopes of {name}: {source}{found}")]
     Scopes {
         /// Whose.
         name: String,
         /// The faults in them.
         source: ScopeError,
+        /// What was found, as [`found_scope`](crate::found_scope) says it.
+        found: String,
     },
     /// Scopes beside a role that no door limits so.
     #[error(
@@ -203,6 +205,8 @@ pub struct LineError {
 #[derive(Clone, Debug, Default)]
 pub struct TokenFile {
     principals: Vec<Arc<Principal>>,
+    /// The line of each of them, from 1.
+    lines: Vec<usize>,
     /// Is a token in it as it is, and not as its digest?
     has_plain: bool,
     /// Whose tokens look cut or mistyped.
@@ -228,8 +232,9 @@ impl TokenFile {
                 errors.push(LineError { line, fault: LineFault::Many });
                 break;
             }
-            if let Err(fault) = file.add(content) {
-                errors.push(LineError { line, fault });
+            match file.add(content) {
+                Ok(()) => file.lines.push(line),
+                Err(fault) => errors.push(LineError { line, fault }),
             }
         }
         if file.principals.is_empty() && errors.is_empty() {
@@ -256,8 +261,10 @@ impl TokenFile {
             (Some(plain), None) => plain.digest(),
             _ => return Err(LineFault::Token { name: owned() }),
         };
-        let scopes =
-            role.scopes(scopes).map_err(|source| LineFault::Scopes { name: owned(), source })?;
+        let scopes = role.scopes(scopes).map_err(|source| {
+            let found = source.found(scopes);
+            LineFault::Scopes { name: owned(), source, found }
+        })?;
         let principal = self.unlike(Principal::new(name, role, digest, scopes)?)?;
         self.has_plain |= plain.is_some();
         self.broken
@@ -316,11 +323,11 @@ impl TokenFile {
         self.principals.iter().filter(scoped).map(|principal| &*principal.name)
     }
 
-    /// The names of those with the role `keys` and their scopes, as written: what verbs there are, the keys door knows.
-    pub fn key_scopes(&self) -> impl Iterator<Item = (&str, &str)> {
-        let of_keys = |p: &&Arc<Principal>| p.role == Role::Keys;
-        let of_keys = self.principals.iter().filter(of_keys);
-        of_keys.map(|principal| (&*principal.name, principal.scopes.of_keys()))
+    /// Those with the role `keys`: line, name and scopes, as written. What verbs there are, the keys door knows.
+    pub fn key_scopes(&self) -> impl Iterator<Item = (usize, &str, &str)> {
+        let all = self.lines.iter().zip(&self.principals);
+        let of_keys = all.filter(|(_, principal)| principal.role == Role::Keys);
+        of_keys.map(|(line, principal)| (*line, &*principal.name, principal.scopes.of_keys()))
     }
 
     /// Is a token in it as it is, and not as its digest? Then whoever reads the file has the token.

@@ -13,6 +13,9 @@ const TRANSIT: &str = "transit/";
 /// Longest scope of the keys door, in bytes: a verb and the longest name of a key.
 const KEY_SCOPE_BYTES_MAX: usize = 192;
 
+/// Characters of a wrong scope that is repeated, at most.
+const FOUND_MAX: usize = 200;
+
 /// The scopes of a principal. None at all means no limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scopes {
@@ -40,7 +43,7 @@ struct Prefix {
     digits: u32,
 }
 
-/// Why scopes cannot be read. What was found is not repeated: it may be a token in the wrong column.
+/// Why scopes cannot be read. What was found is told by [`found_scope`], unless it may be a token in the wrong column.
 #[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ScopeError {
     /// Not a scope.
@@ -56,6 +59,28 @@ pub enum ScopeError {
     /// More than there may be.
     #[error("expected at most {SCOPES_MAX} scopes")]
     Many,
+}
+
+impl ScopeError {
+    /// Returns what stands there in the text of the scopes, as [`found_scope`] says it.
+    #[must_use]
+    pub fn found(self, text: &str) -> String {
+        match self {
+            ScopeError::Form(place) | ScopeError::KeyForm(place) => found_scope(text, place),
+            ScopeError::Many => String::new(),
+        }
+    }
+}
+
+/// Says which scope stands at a place, from 1, of the text of scopes: `; found "SCOPE"`. Empty for what may be a token: no token has a slash or
+/// a colon in it.
+#[must_use]
+pub fn found_scope(text: &str, place: usize) -> String {
+    let found = text.split(',').nth(place.saturating_sub(1)).unwrap_or_default();
+    match found.contains(['/', ':']) && found.chars().count() <= FOUND_MAX {
+        true => format!("; found {found:?}"),
+        false => String::new(),
+    }
 }
 
 impl Scopes {
@@ -224,6 +249,18 @@ fn id(digits: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn a_wrong_scope_is_repeated_unless_it_may_be_a_token() {
+        let found = |text: &str| Scopes::parse(text).unwrap_err().found(text);
+        assert_eq!(found("budget:1,transit/*/x"), "; found \"transit/*/x\"");
+        assert_eq!(found("budget:01"), "; found \"budget:01\"");
+        for token in ["weir_0123456789abcdef", "0123456789abcdef", ""] {
+            assert_eq!(found(&format!("budget:1,{token}")), "", "{token}");
+        }
+        assert_eq!(found(&format!("x:{}", "y".repeat(500))), "");
+        assert_eq!(found(&["budget:1"; SCOPES_MAX + 1].join(",")), "");
+    }
+
     use proptest::prelude::*;
 
     use super::*;

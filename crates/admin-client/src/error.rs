@@ -33,6 +33,16 @@ pub enum OpenError {
         /// The error of the operating system.
         source: std::io::Error,
     },
+    /// A file that an option names cannot be read.
+    #[error("{option} {}: {source}", path.display())]
+    OptionFile {
+        /// The option.
+        option: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The error of the operating system.
+        source: std::io::Error,
+    },
     /// A file of CA certificates cannot be used.
     #[error("{}: {text}; expected certificates in PEM", path.display())]
     Ca {
@@ -44,6 +54,16 @@ pub enum OpenError {
     /// A CA for a door that is not asked over TLS.
     #[error("--ca has no meaning for {0}, which is not asked over TLS; give --target https://{address}", address = .0.address())]
     CaWithoutTls(Target),
+}
+
+impl OpenError {
+    /// Names the option that a file which cannot be read was given with.
+    pub(crate) fn of_option(self, option: &'static str) -> OpenError {
+        match self {
+            OpenError::File { path, source } => OpenError::OptionFile { option, path, source },
+            other => other,
+        }
+    }
 }
 
 /// Why there is no answer. The token is in none of them.

@@ -113,7 +113,13 @@ impl Access {
     ) -> Result<(Client, Vec<String>), OpenError> {
         let (token, mut warnings) = match token_file {
             Some(file) => {
-                let (token, warning) = Token::of_file(file)?;
+                // The node's own file is of no option.
+                let is_own = self.token_file.is_none();
+                let named = |error: OpenError| match is_own {
+                    true => error,
+                    false => error.of_option("--token-file"),
+                };
+                let (token, warning) = Token::of_file(file).map_err(named)?;
                 (Some(token), warning.into_iter().collect())
             }
             None => (Token::of_environment(variable)?, Vec::new()),
@@ -125,7 +131,9 @@ impl Access {
             ));
         }
         let trust = match (&self.ca, target.is_tls()) {
-            (Some(file), true) => Some(Trust::of_file(file)?),
+            (Some(file), true) => {
+                Some(Trust::of_file(file).map_err(|error| error.of_option("--ca"))?)
+            }
             (Some(_), false) => return Err(OpenError::CaWithoutTls(target)),
             (None, true) => Some(Trust::system()),
             (None, false) => None,

@@ -1,9 +1,9 @@
 //! The certificates of the workers' doors: read at the start, and again while the node runs.
 
-use door_transport::tls::ServerTls;
+use door_transport::tls::{ServerTls, TlsError};
 
 use weir_config::config::Config;
-use weir_config::doors::{DOORS, DoorSpec};
+use weir_config::doors::{DOORS, DoorSpec, TlsFiles};
 
 /// What is in force at each door of the workers, in the order of [`DOORS`]; `None` for one without TLS.
 #[derive(Clone, Debug)]
@@ -62,7 +62,8 @@ impl Certificates {
 fn read(door: &DoorSpec, config: &Config) -> Result<Option<DoorTls>, Vec<String>> {
     let Some(texts) = door.read_tls(config)? else { return Ok(None) };
     let asks_clients = texts.asks_clients();
-    let tls = ServerTls::new(&texts.options()).map_err(|error| vec![wrong(door, &error)])?;
+    let tls =
+        ServerTls::new(&texts.options()).map_err(|error| vec![wrong(door, config, &error)])?;
     Ok(Some(DoorTls { tls, asks_clients }))
 }
 
@@ -82,6 +83,20 @@ fn only_at_a_start(name: &str, live: &Option<DoorTls>, new: &Option<DoorTls>) ->
     })
 }
 
-fn wrong(door: &DoorSpec, error: &door_transport::tls::TlsError) -> String {
-    format!("{name}.tls_cert, {name}.tls_key, {name}.tls_clients: {error}", name = door.name)
+/// Says which file is at fault, and by which key it is named.
+fn wrong(door: &DoorSpec, config: &Config, error: &TlsError) -> String {
+    let TlsFiles { cert, key, clients } = (door.tls)(config);
+    let (name, which) = (
+        door.name,
+        match error {
+            TlsError::Roots(_)
+            | TlsError::Root(_)
+            | TlsError::Pem { what: "roots", .. }
+            | TlsError::Empty { what: "roots" } => format!("tls_clients {clients}"),
+            TlsError::Pem { what: "private key", .. } => format!("tls_key {key}"),
+            TlsError::Pair(_) => format!("tls_cert {cert} and {}.tls_key {key}", door.name),
+            _ => format!("tls_cert {cert}"),
+        },
+    );
+    format!("{name}.{which}: {error}")
 }

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use access::file::Found;
-use access::{LiveTokens, Role, TokenFile, file};
+use access::file::{FileError, Found};
+use access::{LiveTokens, Role, TokenFile, file, found_scope};
 use door_keys::KeyScopes;
 
 use weir_config::config::Config;
 use weir_config::doors::{TokensKey, all_doors};
+use weir_config::paths;
 
 /// What is in force at each door, in the order of [`all_doors`]; `None` at one without a file. Doors may share a file.
 #[derive(Clone, Debug)]
@@ -119,7 +120,11 @@ fn read_files(config: &Config) -> Result<Vec<Option<TokenFile>>, Vec<String>> {
 type Loaded = Option<Result<Found, String>>;
 
 fn load(path: &str) -> Loaded {
-    (!path.is_empty()).then(|| file::read(Path::new(path)).map_err(|error| error.to_string()))
+    let told = |error| match error {
+        FileError::System { path, source } => paths::told(&path, &source),
+        other => other.to_string(),
+    };
+    (!path.is_empty()).then(|| file::read(Path::new(path)).map_err(told))
 }
 
 /// The file of a key; it must name somebody whom its door lets in.
@@ -148,9 +153,11 @@ fn judge(
         )]);
     }
     // What verbs there are, the keys door knows.
-    for (name, scopes) in found.file.key_scopes().filter(|_| roles.contains(&Role::Keys)) {
-        KeyScopes::parse(scopes)
-            .map_err(|error| vec![format!("{key} {path}: the scopes of {name}: {error}")])?;
+    for (line, name, scopes) in found.file.key_scopes().filter(|_| roles.contains(&Role::Keys)) {
+        KeyScopes::parse(scopes).map_err(|error| {
+            let found = found_scope(scopes, error.place);
+            vec![format!("{key} {path}:{line}: the scopes of {name}: {error}{found}")]
+        })?;
     }
     for warning in found.warnings {
         tracing::warn!("{key} {warning}");

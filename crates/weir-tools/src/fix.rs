@@ -10,6 +10,8 @@ use fix_store::{Direction, Kept, Place, last_times, read_history_from, read_memo
 use money::Instant;
 use serde_json::{Value, json};
 
+use crate::numbers::number;
+
 /// Messages that are asked for at once.
 const PAGE: u32 = 1_000;
 /// Bytes of a page: it ends with the message that makes it larger than 1 MiB, a message may have 16 MiB, and each byte of it may take six.
@@ -102,10 +104,10 @@ struct ResendArgs {
     #[command(flatten)]
     act: ActArgs,
     /// MsgSeqNum of the first message that is to be sent again.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number)]
     from: u64,
     /// MsgSeqNum of the last one; 0: all there are.
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = number)]
     to: u64,
 }
 

@@ -28,6 +28,7 @@ pub mod dev;
 pub mod door_addresses;
 pub mod fix;
 pub mod journal;
+mod numbers;
 pub mod profiles;
 pub mod reload;
 pub mod sample;

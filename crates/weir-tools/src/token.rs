@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use access::{AccessToken, Principal, Role, Scopes, file};
+use access::{AccessToken, Principal, Role, Scopes, file, found_scope};
 use clap::{Parser, Subcommand};
 use door_keys::KeyScopes;
 
@@ -142,11 +142,11 @@ fn keep(path: &Path, token: &str) -> Result<(), String> {
 
 /// What a node would refuse at its start is refused here.
 fn scopes(role: Role, text: &str) -> Result<Scopes, String> {
-    let wrong = |error: String| format!("--scope: {error}");
     if role == Role::Keys {
-        KeyScopes::parse(text).map_err(|error| wrong(error.to_string()))?;
+        KeyScopes::parse(text)
+            .map_err(|error| format!("--scope: {error}{}", found_scope(text, error.place)))?;
     }
-    role.scopes(text).map_err(|error| wrong(error.to_string()))
+    role.scopes(text).map_err(|error| format!("--scope: {error}{}", error.found(text)))
 }
 
 fn made() -> Result<AccessToken, String> {
@@ -258,6 +258,7 @@ mod tests {
         let words = "new --name crm --role keys --scope transit/sign/one";
         let error = run(words, "").unwrap_err();
         assert!(error.contains("--scope: scope 1: expected transit/VERB/NAME"), "{error}");
+        assert!(error.ends_with("; found \"transit/sign/one\""), "{error}");
     }
 
     #[test]

@@ -8,22 +8,23 @@ use ledger_journal::{Fault, Start};
 use super::text::{self, Fields, TYPES};
 use super::{JournalError, Outcome, Where};
 use crate::WhichBudget;
+use crate::numbers::number;
 
 #[derive(clap::Args)]
 pub(super) struct InspectArgs {
     #[command(flatten)]
     place: Where,
     /// First record to print.
-    #[arg(long, value_name = "SEQ")]
+    #[arg(long, value_name = "SEQ", value_parser = number)]
     from: Option<u64>,
     /// Last record to print.
-    #[arg(long, value_name = "SEQ")]
+    #[arg(long, value_name = "SEQ", value_parser = number)]
     to: Option<u64>,
     /// Only records about this budget; by a handle, those from when the budget had it.
     #[arg(long, value_name = "ID|HANDLE")]
     budget: Option<WhichBudget>,
     /// Only records about this grant.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number)]
     grant: Option<u64>,
     /// Only records of these types, separated by commas.
     #[arg(long = "type", value_name = "TYPE", value_delimiter = ',', value_parser = PossibleValuesParser::new(TYPES))]

@@ -123,7 +123,12 @@ fn every_tool_asks_a_node_that_wants_tokens() {
     all_fail(
         &["--target", &admin, "--token-file", text(&file("nowhere"))],
         1,
-        "nowhere: No such file",
+        &format!("weir: --token-file {}: No such file", text(&file("nowhere"))),
+    );
+    all_fail(
+        &["--target", &format!("https://{admin}"), "--ca", text(&file("nowhere"))],
+        1,
+        &format!("weir: --ca {}: No such file", text(&file("nowhere"))),
     );
     locked.write("empty", "\n");
     all_fail(&["--target", &admin, "--token-file", text(&file("empty"))], 1, "there is no token");

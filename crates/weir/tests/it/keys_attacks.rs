@@ -95,14 +95,23 @@ fn a_token_that_is_taken_away_is_denied_at_once() {
 }
 
 #[test]
-fn scopes_that_the_door_does_not_know_stop_the_start_and_are_not_repeated() {
+fn scopes_that_the_door_does_not_know_stop_the_start_and_no_token_is_repeated() {
     let folder = tempfile::tempdir().unwrap();
     let setup = with_tokens(folder.path());
     let file = folder.path().join("tokens");
-    write_secret(&file, "crm keys crm-0123456789ab transit/sign/secret-name\n");
-    let log = setup.try_start().map(|_| ()).unwrap_err();
-    assert!(log.contains("the scopes of crm: scope 1: expected transit/VERB/NAME"), "{log}");
-    assert!(!log.contains("secret-name") && !log.contains("crm-0123456789ab"), "{log}");
+    let line = "crm keys crm-0123456789ab transit/sign/orders\n";
+    write_secret(&file, &format!("all keys all-0123456789ab\n{line}"));
+    let log = setup.clone().try_start().map(|_| ()).unwrap_err();
+    let expected = "tokens:2: the scopes of crm: scope 1: expected transit/VERB/NAME";
+    assert!(log.contains(expected) && log.contains("found \"transit/sign/orders\""), "{log}");
+    assert!(!log.contains("-0123456789ab"), "{log}");
+    // In the wrong column.
+    write_secret(&file, "crm keys transit/encrypt/a crm-0123456789ab\n");
+    let log = setup.clone().try_start().map(|_| ()).unwrap_err();
+    assert!(log.contains("tokens:1: ") && !log.contains("-0123456789ab"), "{log}");
+    let missing = setup.with("keys.tokens_file", "no-tokens").try_start().map(|_| ()).unwrap_err();
+    assert!(missing.contains("keys.tokens_file no-tokens: No such file"), "{missing}");
+    assert!(missing.contains("it was looked for in /"), "{missing}");
 }
 
 #[test]

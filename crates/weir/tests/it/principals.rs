@@ -103,7 +103,7 @@ fn a_file_that_is_read_again_counts_on_connections_that_are_open() {
     let whole = std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, &whole[..whole.len() / 2]).unwrap();
     let errors = node.tokens().reload(&config).unwrap_err();
-    assert!(errors[0].contains("tokens: line 1: "), "{errors:?}");
+    assert!(errors[0].contains("tokens:1: "), "{errors:?}");
     assert!(known(&mut client));
     std::fs::write(&file, format!("{} budget:2001\n", whole.trim_end())).unwrap();
     node.tokens().reload(&config).unwrap();
@@ -131,8 +131,8 @@ fn a_bad_token_file_stops_the_start_and_the_check_with_each_line() {
     let nobody = setup.try_start().err().expect("a refused start");
     for (said, expected) in [
         (&error, "batch.tokens_file"),
-        (&error, "line 1: the token of shop"),
-        (&error, "line 2: the role of ann"),
+        (&error, "tokens:1: the token of shop"),
+        (&error, "tokens:2: the role of ann"),
         (&nobody, "no line has the role spend"),
     ] {
         assert!(said.contains(expected), "{expected}: {said}");

@@ -259,7 +259,20 @@ fn check_judges_certificates_as_a_start_does() {
         ),
         (
             keys("openrtb", &path("cert"), &path("cert")),
-            "openrtb.tls_cert, openrtb.tls_key, openrtb.tls_clients: private key",
+            &format!(":3: openrtb.tls_key {}: private key: ", path("cert")),
+        ),
+        (
+            keys("openrtb", &path("key"), &path("key")),
+            &format!(":2: openrtb.tls_cert {}: certificate: ", path("key")),
+        ),
+        (
+            keys("batch", &path("cert"), &path("key"))
+                + &format!("tls_clients = \"{}\"\n", path("key")),
+            &format!(":4: batch.tls_clients {}: roots: ", path("key")),
+        ),
+        (
+            keys("openrtb", &path("ca"), &path("key")),
+            &format!(":2: openrtb.tls_cert {} and openrtb.tls_key {}: ", path("ca"), path("key")),
         ),
         (keys("openrtb", &path("ca"), &path("key")), "expected a certificate and its key"),
     ] {
