@@ -12,7 +12,9 @@ mod venues;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
-use crate::support::{Node, PATIENCE, Setup, cores, line, output, stderr, text, weir};
+use crate::support::{
+    Node, PATIENCE, Setup, cores, line, output, over_transports, stderr, text, weir,
+};
 
 const SESSION: &str = "[[fix.session]]\nsender_comp_id = \"GATE\"\ntarget_comp_id = \"CLIENT1\"\n\
                        limits = \"none\"\nroute = \"echo\"\n";
@@ -300,6 +302,25 @@ fn a_peer_that_does_not_answer_the_last_logout_delays_a_stop_by_two_seconds() {
     assert_eq!(field(&client.receive_message(), "35"), "5");
     assert!(node.wait_end().success());
     assert_eq!(client.receive(), None);
+}
+
+/// A Heartbeat of the node's own leaves between two wake-ups; what comes right behind it is answered.
+#[test]
+fn what_comes_right_behind_a_heartbeat_is_answered() {
+    over_transports(
+        || setup(SESSION),
+        |node| {
+            let mut client = Client::connect(node);
+            client.send("A", "98=0|108=1|");
+            assert_eq!(field(&client.receive().unwrap(), "35"), "A");
+            for round in 0..3 {
+                let beat = client.receive().unwrap();
+                assert!(matches!(field(&beat, "35").as_str(), "0" | "1"), "{beat}");
+                client.order(&format!("order-{round}"));
+                while field(&client.receive().unwrap(), "35") != "D" {}
+            }
+        },
+    );
 }
 
 #[test]

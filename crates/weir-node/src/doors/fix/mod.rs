@@ -233,7 +233,7 @@ pub(crate) struct FixConn {
     /// `None` before its first step, and of one too many.
     line: Option<Line>,
     added: Added,
-    /// It was sent messages again, and has not taken them yet.
+    /// It was sent messages again, or more at once than may wait, and has not taken them yet.
     catches_up: bool,
 }
 
@@ -324,7 +324,11 @@ impl FixDoor {
             done.close |= is_over;
             done
         });
-        conn.added.note(self.wakes, out.len() - before);
+        let added = out.len().saturating_sub(before);
+        conn.added.note(self.wakes, added);
+        conn.catches_up |= conn.line.as_ref().is_some_and(|line| {
+            sessions.is_resending(line) || added > sessions.unsent_bytes_max(line)
+        });
         self.take_rest();
         done
     }
@@ -498,7 +502,7 @@ struct Unread {
 fn unread_by(sessions: &Sessions, wake: u64, conn: &mut FixConn, out: &Out<'_>) -> Option<Unread> {
     let line = conn.line.as_ref()?;
     let session = sessions.session_of(line)?;
-    let bytes = out.len() - conn.added.in_wake(wake);
+    let bytes = out.len().saturating_sub(conn.added.in_wake(wake));
     let max = sessions.unsent_bytes_max(line);
     conn.catches_up = sessions.is_resending(line) || (conn.catches_up && bytes > max);
     let max = if conn.catches_up { max.max(out.bytes_max() + RESENT_PART_BYTES) } else { max };
@@ -556,6 +560,10 @@ impl Door for FixDoor {
     const NAME: &'static str = "fix";
     const JUDGE: Option<(ledger::Door, MemoJudge)> = Some((checkpoints::OF, checkpoints::judge));
     type Conn = FixConn;
+
+    fn woke(&mut self) {
+        self.wakes += 1;
+    }
 
     fn opened(&mut self, _: &mut Till, id: ConnId, peer: Peer) -> FixConn {
         let address = address_of(peer);
@@ -654,7 +662,8 @@ impl Door for FixDoor {
     fn closed(&mut self, _: &mut Till, id: ConnId, conn: FixConn, why: CloseReason) {
         self.open.retain(|open| open.0 != id);
         let (Some(sessions), Some(line)) = (&mut self.sessions, conn.line) else { return };
-        if let Some((session, stood)) = sessions.closed(line) {
+        let ours = matches!(why, CloseReason::ServiceClosed | CloseReason::Shutdown);
+        if let Some((session, stood)) = sessions.closed(line).filter(|_| !ours) {
             let name = sessions.name(session).unwrap_or("");
             let is_venue = self.venues.iter().any(|venue| venue.session == session);
             self.counters.fix.tell_gone(name, is_venue && stood == SessionState::LoggingOn, why);
@@ -716,7 +725,6 @@ impl Door for FixDoor {
             }
         }
         self.cut(outbox);
-        self.wakes += 1;
     }
 
     /// Each session has the peer's Logout, or has waited for it as long as the protocol says, and the journal knows how far they came.

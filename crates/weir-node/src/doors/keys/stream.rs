@@ -17,7 +17,7 @@ use vault::WipedBytes;
 
 use super::audit::{self, AuditDesk, StreamPart, Told};
 use super::keeper::Asker;
-use super::late::{self, Late, LateAnswer, Owed};
+use super::late::{Late, LateAnswer, Owed};
 use super::{
     BUSY, Entered, Front, LIMITED, NO_STORE, RETRY, ReadGate, STOPPING, Side, inline, response,
 };
@@ -154,8 +154,8 @@ impl Front<'_> {
             audit::line(known.asker.principal.name(), answer.status, &answer.audit)
         });
         let late = LateAnswer::of(&answer);
-        side.counters.keys.tell(answer.status, late::items(&answer));
         let Some(line) = line else {
+            side.counters.keys.tell(late.status, late.items);
             return reply.send(&response(late.status, late.headers, &late.body));
         };
         let owed = side.owe(conn).expect("the guard found room");
