@@ -199,8 +199,9 @@ impl Shared {
                 Err(RecvTimeoutError::Disconnected) => return self.sync(),
             }
             if Instant::now() >= sync_at {
-                self.sync();
+                // In this order, so that a sync that fails is not forgotten at once.
                 self.auditor().look();
+                self.sync();
                 sync_at = Instant::now() + SYNC_EVERY;
             }
         }
