@@ -5,7 +5,7 @@
 //! - [`LiveTokens`] holds the file in force and swaps it whole while doors read it.
 //! - [`AccessToken`] makes a token, [`append`](file::append) puts its line into a file.
 //! - [`KeySecret`] makes the short names under which requests with keys of idempotency are known.
-//! - [`names_variable`] knows a secret that stands where the name of a variable belongs.
+//! - [`names_variable`] and [`is_secret`] know a secret that stands where the name of a variable or of a file belongs.
 //! - [`HostGuard`] and [`OriginGuard`] keep the pages of strangers away from a door that speaks HTTP.
 //!
 //! Parsing and judging are pure; only [`mod@file`] touches the disk, and only [`AccessToken::random`] asks the system for
@@ -30,4 +30,4 @@ pub use origin::{BadOrigin, OriginGuard};
 pub use principal::{LineError, LineFault, Principal, Role, TokenFile};
 pub use scope::{ScopeError, Scopes, found_scope};
 pub use token::{AccessToken, TokenDigest};
-pub use variable::names_variable;
+pub use variable::{is_secret, names_variable};

@@ -2,6 +2,8 @@
 
 /// So many hexadecimal digits and nothing else are a key, or a token, and nobody's name for a variable.
 const SECRET_DIGITS: usize = 32;
+/// Digits of a key.
+const KEY_DIGITS: usize = 64;
 /// A token that was made here: `weir_` and 48 characters.
 const TOKEN_PREFIX: &str = "weir_";
 const TOKEN_CHARACTERS: usize = 53;
@@ -13,10 +15,20 @@ pub fn names_variable(text: &str) -> bool {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let is_name =
         text.bytes().all(is_part) && text.bytes().next().is_some_and(|byte| !byte.is_ascii_digit());
-    let is_digits =
-        text.len() >= SECRET_DIGITS && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_name && !is_digits(text, SECRET_DIGITS) && !is_secret(text)
+}
+
+/// Tells whether a text is a key of 32 bytes in hexadecimal digits, or a token of `weir token new`: nobody calls a file so. It must not be
+/// repeated.
+#[must_use]
+pub fn is_secret(text: &str) -> bool {
     let is_token = text.len() == TOKEN_CHARACTERS && text.starts_with(TOKEN_PREFIX);
-    is_name && !is_digits && !is_token
+    is_token || is_digits(text, KEY_DIGITS)
+}
+
+/// So many hexadecimal digits or more, and nothing else.
+fn is_digits(text: &str, least: usize) -> bool {
+    text.len() >= least && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 #[cfg(test)]
@@ -34,6 +46,8 @@ mod tests {
         {
             assert!(!names_variable(other), "{other}");
         }
+        assert!(is_secret(&key) && is_secret(&token) && !is_secret(&key[..63]));
+        assert!(!is_secret(&format!("keys/{key}")) && !is_secret("weir_token"));
         assert!(!names_variable(&format!("{key}\n")) && !names_variable(&key[..32]));
         assert!(names_variable(&key[..31]) && names_variable(&format!("{key}_")));
     }

@@ -52,6 +52,11 @@ pub enum KekError {
         "vault.key_env: expected the name of an environment variable (letters, digits and _, such as WEIR_KEK), and not the key itself; what was found is not repeated here"
     )]
     NoName,
+    /// A path that is a key.
+    #[error(
+        "vault.key_file or vault.key_program: expected the path of a file, and not the key itself; what was found is not repeated here"
+    )]
+    SecretAsPath,
     /// The program cannot be found by a name alone.
     #[error(
         "{0}: expected a path with a slash in it, such as /usr/local/bin/kek; the folders of PATH are not searched"
@@ -63,7 +68,7 @@ impl KekSource {
     /// Returns the one source that is set; `None` where all are empty.
     ///
     /// # Errors
-    /// [`KekError::Several`], and [`KekError::NoName`] where the variable's name is none: it may be the key.
+    /// [`KekError::Several`], and [`KekError::NoName`] or [`KekError::SecretAsPath`] where a name or a path may be the key itself.
     pub fn of_config(
         file: &str,
         variable: &str,
@@ -71,6 +76,9 @@ impl KekSource {
     ) -> Result<Option<KekSource>, KekError> {
         if !variable.is_empty() && !access::names_variable(variable) {
             return Err(KekError::NoName);
+        }
+        if access::is_secret(file) || access::is_secret(program) {
+            return Err(KekError::SecretAsPath);
         }
         let all = [
             (!file.is_empty()).then(|| KekSource::File(file.into())),
@@ -270,6 +278,10 @@ mod tests {
         assert!(error.contains("2 of them are set"), "{error}");
         let error = KekSource::of_config("", DIGITS, "").unwrap_err().to_string();
         assert!(error.contains("and not the key itself") && !error.contains("5a5a"), "{error}");
+        for (file, program) in [(DIGITS, ""), ("", DIGITS)] {
+            let error = KekSource::of_config(file, "", program).unwrap_err().to_string();
+            assert!(error.contains("the path of a file") && !error.contains("5a5a"), "{error}");
+        }
     }
 
     #[test]

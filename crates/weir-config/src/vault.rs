@@ -12,7 +12,8 @@ pub(crate) fn faults(config: &Config) -> Vec<String> {
     let vault = &config.vault;
     let sources = [&vault.key_file, &vault.key_env, &vault.key_program, &vault.transit_address];
     let set = sources.iter().filter(|source| !source.is_empty()).count();
-    let mut faults: Vec<String> = secrets_for_names(config).collect();
+    let mut faults: Vec<String> =
+        secrets_for_names(config).chain(secrets_for_files(config)).collect();
     if set > 1 {
         faults.push(format!("{SOURCES}: {set} of them are set, expected one at most"));
     }
@@ -43,6 +44,23 @@ fn secrets_for_names(config: &Config) -> impl Iterator<Item = String> {
             "vault.{key}: expected the name of an environment variable (letters, digits and _, such as WEIR_SECRET), and not {secret}; what was found is \
              not repeated here. Put the secret into such a variable, or into a file named by {file}; one that stood here was seen by whoever sees \
              this configuration"
+        )
+    })
+}
+
+/// Secrets that stand where the path of a file belongs. They are not repeated either.
+fn secrets_for_files(config: &Config) -> impl Iterator<Item = String> {
+    let vault = &config.vault;
+    let keys = [
+        ("key_file", &vault.key_file),
+        ("key_program", &vault.key_program),
+        ("transit_token_file", &vault.transit_token_file),
+    ];
+    let wrong = keys.into_iter().filter(|(_, path)| access::is_secret(path));
+    wrong.map(|(key, _)| {
+        format!(
+            "vault.{key}: expected the path of a file, and not the key or the token itself; what was found is not repeated here. Put the secret into \
+             a file of mode 600; one that stood here was seen by whoever sees this configuration"
         )
     })
 }
@@ -188,6 +206,36 @@ mod tests {
                     "{text}"
                 );
                 assert!(!text.to_lowercase().contains("c0ffee"), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_secret_in_the_place_of_a_path_is_refused_and_not_repeated() {
+        let key = "c0ffee00".repeat(8);
+        let file = format!("/etc/{key}");
+        for (path, faults) in [(&key, 1), (&file, 0)] {
+            let alone = |set: fn(&mut Config, String)| {
+                told(|config| {
+                    config.vault = Config::default().vault;
+                    set(config, path.clone());
+                })
+            };
+            let of_file = alone(|config, path| config.vault.key_file = path);
+            let of_program = alone(|config, path| config.vault.key_program = path);
+            let of_token = told(|config| config.vault.transit_token_file = path.clone());
+            for (name, fault) in [
+                ("key_file", of_file),
+                ("key_program", of_program),
+                ("transit_token_file", of_token),
+            ] {
+                assert_eq!(fault.len(), faults, "{fault:?}");
+                let text = fault.join("");
+                assert!(
+                    faults == 0 || text.starts_with(&format!("vault.{name}: expected the path")),
+                    "{text}"
+                );
+                assert!(!text.contains("c0ffee"), "{text}");
             }
         }
     }

@@ -550,6 +550,8 @@ fn open(folder: &Path) -> Result<KeyStore<KeyFile>, VaultError> {
 
 fn rewrap(args: &RewrapArgs, input: (&mut dyn Read, bool)) -> Result<String, VaultError> {
     args.source.place()?;
+    // A key in the place of its path is not repeated.
+    KekSource::of_config(&args.new_key_file.display().to_string(), "", "")?;
     let beside = weir_config::warnings::key_beside_its_keys(
         "--new-key-file",
         &args.new_key_file,

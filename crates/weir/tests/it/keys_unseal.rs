@@ -276,9 +276,18 @@ fn a_key_in_the_place_of_a_variables_name_is_refused_and_shown_nowhere() {
             assert!(all.contains("with-key.toml:2: ") && all.contains("expected"), "{all}");
         }
     }
+    for words in [&["check"][..], &["run", "--data", text(&data)]] {
+        let all = told(words, Some(("WEIR_VAULT__KEY_FILE", OTHER_KEK)));
+        assert!(all.contains("vault.key_file: expected the path of a file"), "{all}");
+    }
     assert!(!data.exists(), "nothing was begun");
     let all = told(&["vault", "export-check", "--key-env", OTHER_KEK], None);
     assert!(all.contains("--key-env: expected the name of"), "{all}");
+    let rewrap = ["vault", "rewrap", "--key-file", "kek", "--new-key-file", OTHER_KEK];
+    for words in [&["vault", "export-check", "--key-file", OTHER_KEK][..], &rewrap] {
+        let all = told(words, None);
+        assert!(all.contains("--key-file or --key-program: expected the path of a file"), "{all}");
+    }
     // A name is repeated, so that it can be found.
     let node = setup.with("vault.key_env", "NO_KEK_HERE").start();
     assert!(node.log().contains("NO_KEK_HERE"), "{}", node.log());
