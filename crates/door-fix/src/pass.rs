@@ -99,6 +99,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
     pub fn keep(
         &mut self,
         at: usize,
+        clock: Clock,
         keep: impl FnOnce(&mut S) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         self.doubt_book(at)?;
@@ -107,7 +108,13 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         if kept.is_err() {
             self.load_book(at);
         }
-        self.seats[at].is_set_back |= self.stores.store(at).next_in() < before;
+        let store = self.stores.store(at);
+        if store.next_in() < before {
+            self.seats[at].is_set_back = true;
+            if let Err(error) = store.doubt_before(clock.unix_us.div_euclid(1_000)) {
+                self.happenings.push(Happening::StoreFailed(at, error));
+            }
+        }
         kept
     }
 
@@ -389,7 +396,8 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
             return false;
         }
         let seat = &self.seats[from];
-        if is_known || seat.is_behind || seat.is_set_back {
+        // Without a bound the peer's clock says nothing.
+        if is_known || seat.is_behind || seat.is_set_back || seat.keys.max_latency_s == 0 {
             return true;
         }
         let sent = message.value(122).or_else(|| message.value(52)).and_then(Timestamp::parse);

@@ -35,7 +35,7 @@ pub(crate) struct Seat {
     pub(crate) tied_to: Option<usize>,
     /// Its stores were older at the start than what it had sent and got: what its peer sends again may have been passed on.
     pub(crate) is_behind: bool,
-    /// An operator has set the number back that is expected, since this process began.
+    /// An operator has set the number back that is expected, since this process began; later ones know when, of their stores.
     pub(crate) is_set_back: bool,
     /// That is still to be written into the book, if it is a venue's.
     pub(crate) owes_doubt: bool,

@@ -109,8 +109,7 @@ pub struct Waiting {
 }
 
 impl<G: Gate> Call<'_, G> {
-    /// Begins the stream of a path behind [`BULK_PATH`].
-    /// Begins on a whole one, which is not worked on but by [`Bulk::work_whole`].
+    /// Begins what a path behind [`BULK_PATH`](crate::BULK_PATH) names: without a generator of its own, for [`Bulk::work_whole`].
     fn bulk(&mut self, path: &str) -> Result<Bulk, Halt> {
         let (verb, name) = path.split_once('/').ok_or_else(unsupported_path)?;
         let verb = match verb {

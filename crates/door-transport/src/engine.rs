@@ -33,6 +33,8 @@ const SWEEP_PARTS: u32 = 5;
 const HANDSHAKES_PER_WAKEUP: u32 = 8;
 /// For each place for a handshake so many peers may have connected and said nothing yet.
 const SILENT_TIMES: usize = 4;
+/// However many handshakes there may be: who leaves is looked for among them.
+const SILENT_MAX: usize = 16_384;
 /// How long a connection that we ended waits for the peer's end of stream.
 const LINGER_MS_MAX: u64 = 1_000;
 /// What peers get for taking their last answers when draining used up the whole grace.
@@ -137,7 +139,7 @@ impl<'o, C> Engine<'o, C> {
                 .map(|(place, listener)| Entrance::of(place, listener, options.limits()))
                 .collect(),
             handshakes: Handshakes::new(options.tls_handshakes_max),
-            silent: Handshakes::new(options.tls_handshakes_max.saturating_mul(SILENT_TIMES)),
+            silent: Handshakes::new(silent_max(options.tls_handshakes_max)),
             totals: Totals::default(),
             started: now,
             now,
@@ -1260,4 +1262,9 @@ fn overdue<C>(conn: &Connection<C>, now_ms: u64, options: &Options) -> Option<Cl
         return Some(CloseReason::SlowMessage);
     }
     over(conn.message_ms, conn.limits.idle_ms_max).then_some(CloseReason::Idle)
+}
+
+/// How many peers may have connected and said nothing yet, with so many places for handshakes.
+fn silent_max(handshakes_max: usize) -> usize {
+    handshakes_max.saturating_mul(SILENT_TIMES).min(SILENT_MAX)
 }

@@ -107,7 +107,7 @@ pub struct Options {
     pub tls_handshake_ms_max: u64,
     /// TLS handshakes at once, 1 to 1,000,000, from the client's first whole message on. For one more the oldest ends, of the door and
     /// the peer that have the most. Each holds at most 64 KiB of its peer's, and a wake-up goes on with at most 8. Those that have not said so
-    /// much are four times as many at most, by the same rule. Default: 1,024.
+    /// much are four times as many at most, and 16,384, by the same rule. Default: 1,024.
     pub tls_handshakes_max: usize,
     /// How long to poll without sleeping after the last event, in microseconds; 0 = sleep at once.
     /// Burns the core; buys the wake-up latency. Default: 0.

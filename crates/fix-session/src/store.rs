@@ -76,6 +76,14 @@ pub trait MessageStore {
         self.created_unix_ms()
     }
 
+    /// Keeps a later time as [`MessageStore::doubtful_before_unix_ms`]. It outlives the process when this returns.
+    ///
+    /// # Errors
+    /// [`StoreError`] if it cannot be kept.
+    fn doubt_before(&mut self, _unix_ms: i64) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// Returns the number from which on messages may not have reached the peer; `None` if nobody wants to know.
     fn unsure_from(&self) -> Option<u64> {
         None

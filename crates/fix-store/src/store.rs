@@ -468,6 +468,10 @@ impl FileStore {
 }
 
 impl MessageStore for FileStore {
+    fn doubt_before(&mut self, unix_ms: i64) -> Result<(), StoreError> {
+        self.mark_behind(unix_ms).map_err(|error| StoreError { reason: error.to_string() })
+    }
+
     fn doubtful_before_unix_ms(&self) -> i64 {
         self.created_unix_ms().max(self.behind_unix_ms.unwrap_or(i64::MIN))
     }

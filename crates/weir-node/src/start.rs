@@ -38,12 +38,12 @@ use crate::measured::{NodeProbes, Sources};
 use crate::messages::{Down, Up};
 use crate::thread::spawn;
 use crate::tokens::Tokens;
+use crate::whole_folder::make_whole;
+use crate::worker::{Lines, Worker};
 
 /// Descriptors that connections leave to files and to the admin door, where a process has so many that they are shared out.
 const DESCRIPTORS_LEFT: usize = 1_024;
 const DESCRIPTORS_SHARED: usize = 4 * DESCRIPTORS_LEFT;
-use crate::whole_folder::make_whole;
-use crate::worker::{Lines, Worker};
 
 /// How long a door's address may be taken by a process that just ended.
 const BIND_WAIT: Duration = Duration::from_secs(3);

@@ -296,7 +296,7 @@ fn whose_orders_of_a_venue_that_was_behind_are_stays_unknown() {
     std::fs::rename(&home, &away).unwrap();
     desk.door.doubt(&[2]).unwrap_err();
     // Nor do numbers that an operator sets meanwhile, and cannot.
-    desk.door.keep(2, |stores| stores.set_numbers(2, 7, 7)).unwrap_err();
+    desk.door.keep(2, desk.clock, |stores| stores.set_numbers(2, 7, 7)).unwrap_err();
     std::fs::rename(&away, &home).unwrap();
     let venue = desk.dial_to(2).0;
     desk.gets(venue, "35=A|34=1|49=VENUE|98=0|108=30|");

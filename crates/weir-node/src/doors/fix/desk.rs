@@ -306,7 +306,7 @@ pub(super) fn act(
         FixAct::Sequence { next_out, next_in } => {
             sessions.check_apart(at)?;
             let told = |error: fix_session::StoreError| FixError::Store(error.to_string());
-            let set = sessions.keep(at, |stores| stores.set_numbers(at, next_out, next_in));
+            let set = sessions.keep(at, clock, |stores| stores.set_numbers(at, next_out, next_in));
             set.map_err(told)
         }
         FixAct::Reset => Ok(sessions.act(at, &DoorAct::Reset, clock)?),

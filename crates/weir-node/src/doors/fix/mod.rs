@@ -504,7 +504,7 @@ fn unread_by(sessions: &Sessions, wake: u64, conn: &mut FixConn, out: &Out<'_>) 
     let session = sessions.session_of(line)?;
     let bytes = out.len().saturating_sub(conn.added.in_wake(wake));
     let max = sessions.unsent_bytes_max(line);
-    conn.catches_up = sessions.is_resending(line) || (conn.catches_up && bytes > max);
+    conn.catches_up = sessions.is_resending(line) || (conn.catches_up && out.len() > max);
     let max = if conn.catches_up { max.max(out.bytes_max() + RESENT_PART_BYTES) } else { max };
     (bytes > max).then_some(Unread { session, bytes })
 }

@@ -1,13 +1,13 @@
 //! The keys door in a node: Transit's interface over the named keys of the vault.
 //!
 //! ```text
-//!  worker: token, rate ──▶ door_keys over a snapshot of the keys ──▶ audit thread: the line ──▶ late answer ──▶ worker
-//!                            │ a large body                                  ▲
-//!                            ├──▶ pool: the same, and it may wait ───────────┤
-//!                            │ a change of keys          ▼                   │
-//!                            └──▶ keeper thread: the change, durable ────────┘
+//!  worker: token, rate ──▶ door_keys over a snapshot of the keys ──▶ the audit's line ──▶ the answer, at the end of the wake-up
+//!                            │ a large body
+//!                            ├──▶ pool: the same, and it may wait ──▶ the line ──▶ late answer ──▶ worker
+//!                            │ a change of keys          ▼                            ▲
+//!                            └──▶ keeper thread: the change, durable ──▶ the line ────┘
 //! ```
-//! A worker reads a snapshot and never waits: what changes keys the keeper does, and what would hold the worker up the pool (`inline` says what
+//! A worker reads a snapshot and waits for nobody but, for a line, the system's memory of files (`audit` says when not even for that): what changes keys the keeper does, and what would hold the worker up the pool (`inline` says what
 //! that is). The snapshot shares the counts of messages with the keeper's keys, and a block of messages is durable before any of them is sealed.
 
 mod again;
