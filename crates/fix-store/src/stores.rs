@@ -114,7 +114,7 @@ impl<N: Numbers> FileStores<N> {
     /// The same of a session of which somebody kept a checkpoint. Where the files are older, it goes on behind that: no number is used for a second
     /// message, what they do not have a peer gets as a gap fill, and nothing that came before is asked for again. Returns how many sent
     /// messages are missing then, too; `None` if the files are not older. That it was so at `unix_ms` is kept for later processes
-    /// ([`MessageStore::doubtful_before_unix_ms`]).
+    /// ([`fix_session::MessageStore::doubtful_before_unix_ms`]).
     ///
     /// On the disk they are so from the next flush of the session on that changes anything: until then the files are still older, for whoever
     /// opens them, and [`FileStores::kept`] says nothing. So what has to be known of it is not lost where something fails in between.
