@@ -142,6 +142,14 @@ impl<C> Connection<C> {
         }
     }
 
+    /// Puts it on the backend's list, once.
+    #[inline]
+    pub(crate) fn mark(&mut self, slot: u32, dirty: &mut Vec<u32>) {
+        if !std::mem::replace(&mut self.dirty, true) {
+            dirty.push(slot);
+        }
+    }
+
     /// Whether the service may still write to it.
     pub(crate) fn is_writable(&self) -> bool {
         matches!(self.phase, Phase::Open | Phase::Finishing(_))

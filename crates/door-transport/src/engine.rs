@@ -456,11 +456,8 @@ impl<'o, C> Engine<'o, C> {
 
     /// Puts a connection on the backend's list.
     pub(crate) fn mark(&mut self, slot: u32) {
-        if let Some(conn) = self.conns.at(slot)
-            && !conn.dirty
-        {
-            conn.dirty = true;
-            self.dirty.push(slot);
+        if let Some(conn) = self.conns.at(slot) {
+            conn.mark(slot, &mut self.dirty);
         }
     }
 

@@ -38,10 +38,7 @@ impl<C> Outbox<'_, C> {
         if !conn.is_writable() {
             return None;
         }
-        if !conn.dirty {
-            conn.dirty = true;
-            self.dirty.push(id.slot);
-        }
+        conn.mark(id.slot, self.dirty);
         let out = Out::new(&mut conn.output, self.pool, self.output_bytes_max);
         conn.user.as_mut().map(|user| (user, out))
     }
@@ -88,10 +85,7 @@ impl<C> Outbox<'_, C> {
             && conn.phase == Phase::Connecting
         {
             conn.phase = Phase::Dead(CloseReason::ServiceClosed);
-            if !conn.dirty {
-                conn.dirty = true;
-                self.dirty.push(id.slot);
-            }
+            conn.mark(id.slot, self.dirty);
         }
         true
     }
@@ -126,10 +120,7 @@ impl<C> Outbox<'_, C> {
             return false;
         }
         conn.phase = Phase::Finishing(CloseReason::ServiceClosed);
-        if !conn.dirty {
-            conn.dirty = true;
-            self.dirty.push(id.slot);
-        }
+        conn.mark(id.slot, self.dirty);
         true
     }
 
@@ -142,10 +133,7 @@ impl<C> Outbox<'_, C> {
             return false;
         }
         conn.phase = Phase::Dead(CloseReason::Stalled);
-        if !conn.dirty {
-            conn.dirty = true;
-            self.dirty.push(id.slot);
-        }
+        conn.mark(id.slot, self.dirty);
         true
     }
 

@@ -27,6 +27,11 @@ impl Fields {
         }
     }
 
+    /// A field, unless it would be empty: no field of FIX is.
+    pub(crate) fn text_unless_empty(self, tag: Tag, value: &[u8]) -> Fields {
+        self.text_if(tag, Some(value).filter(|value| !value.is_empty()))
+    }
+
     pub(crate) fn number_if(self, tag: Tag, value: Option<impl std::fmt::Display>) -> Fields {
         match value {
             Some(value) => self.number(tag, value),

@@ -202,7 +202,7 @@ impl Session {
             .number(45, seq)
             .text(58, reason.text().as_bytes())
             .number_if(371, rejection.tag)
-            .text_if(372, Some(message.msg_type()).filter(|kind| !kind.is_empty()))
+            .text_unless_empty(372, message.msg_type())
             .number_if(373, reason.code_in(self.config.begin_string.as_bytes()));
         self.say_to(b"3", &way_back(message), &fields, turn);
         turn.out.notices.push(Notice::Rejected { seq, rejection });

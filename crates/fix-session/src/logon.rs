@@ -51,8 +51,8 @@ impl Session {
             .number(98, 0)
             .number(108, heart_bt_int_s)
             .text_if(141, reset)
-            .text_if(553, filled(&credentials.username))
-            .text_if(554, filled(&credentials.password))
+            .text_unless_empty(553, credentials.username.as_bytes())
+            .text_unless_empty(554, credentials.password.as_bytes())
             .number_if(789, expected)
             .text_if(1137, version);
         self.say(b"A", &fields, turn);
@@ -252,9 +252,4 @@ impl Session {
         self.link.reset_sent = false;
         self.begin_repeating(turn);
     }
-}
-
-/// The bytes of a text, if there are any.
-fn filled(text: &str) -> Option<&[u8]> {
-    Some(text.as_bytes()).filter(|text| !text.is_empty())
 }

@@ -77,7 +77,7 @@ impl Session {
         let fields = Fields::new()
             .text_if(45, message.value(34))
             .text(58, text.as_bytes())
-            .text_if(372, Some(message.msg_type()).filter(|kind| !kind.is_empty()))
+            .text_unless_empty(372, message.msg_type())
             .number(380, reason)
             .text_if(1137, version);
         self.say_to(b"j", &way_back(message), &fields, turn);

@@ -86,17 +86,15 @@ fn only_at_a_start(name: &str, live: &Option<DoorTls>, new: &Option<DoorTls>) ->
 /// Says which file is at fault, and by which key it is named.
 fn wrong(door: &DoorSpec, config: &Config, error: &TlsError) -> String {
     let TlsFiles { cert, key, clients } = (door.tls)(config);
-    let (name, which) = (
-        door.name,
-        match error {
-            TlsError::Roots(_)
-            | TlsError::Root(_)
-            | TlsError::Pem { what: "roots", .. }
-            | TlsError::Empty { what: "roots" } => format!("tls_clients {clients}"),
-            TlsError::Pem { what: "private key", .. } => format!("tls_key {key}"),
-            TlsError::Pair(_) => format!("tls_cert {cert} and {}.tls_key {key}", door.name),
-            _ => format!("tls_cert {cert}"),
-        },
-    );
+    let name = door.name;
+    let which = match error {
+        TlsError::Roots(_)
+        | TlsError::Root(_)
+        | TlsError::Pem { what: "roots", .. }
+        | TlsError::Empty { what: "roots" } => format!("tls_clients {clients}"),
+        TlsError::Pem { what: "private key", .. } => format!("tls_key {key}"),
+        TlsError::Pair(_) => format!("tls_cert {cert} and {name}.tls_key {key}"),
+        _ => format!("tls_cert {cert}"),
+    };
     format!("{name}.{which}: {error}")
 }
