@@ -1,12 +1,24 @@
-"""A real node for tests: WEIR is the path of the program."""
+"""The event loops of the tests, and a real node for them: WEIR is the path of the program."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
 
 import pytest
+import uvloop
+
+LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+
+
+@pytest.fixture(params=LOOPS, autouse=True)
+def loop(request, monkeypatch):
+    """The name of the event loop of a test: each runs on asyncio's own and on uvloop's, also where the client makes the loop."""
+    for module in (asyncio, asyncio.events):
+        monkeypatch.setattr(module, "new_event_loop", LOOPS[request.param])
+    return request.param
 
 
 TEMPLATE = '{"template":"llm/{team}/{user}","unit":"USD","limit":"1.00","idle":"24h"}\n'

@@ -15,15 +15,16 @@ import weir
 PACKAGE = pathlib.Path(__file__).resolve().parents[1]
 
 
-def program_of(text, address):
+def program_of(text, address, loop):
     """The machine of the tests may be busy for longer than an ask waits."""
     assert "127.0.0.1:7700" in text
-    return re.sub(r'"127\.0\.0\.1:7700"', f'"{address}", timeout=20', text)
+    text = re.sub(r'"127\.0\.0\.1:7700"', f'"{address}", timeout=20', text)
+    return text if loop == "asyncio" else f"import uvloop; uvloop.install()\n{text}"
 
 
-def run(program, address, tmp_path):
+def run(program, address, loop, tmp_path):
     path = tmp_path / "program.py"
-    path.write_text(program_of(program, address))
+    path.write_text(program_of(program, address, loop))
     done = subprocess.run(
         [sys.executable, str(path)], capture_output=True, text=True, timeout=120, env={"PYTHONPATH": str(PACKAGE / "src")}, check=False
     )
@@ -31,19 +32,19 @@ def run(program, address, tmp_path):
     return done.stdout
 
 
-def test_readme(node, tmp_path):
+def test_readme(node, loop, tmp_path):
     programs = re.findall(r"```python\n(import.*?)```", (PACKAGE / "README.md").read_text(), re.DOTALL)
     assert len(programs) == 2
     for at, program in enumerate(programs):
-        assert run(program, node, tmp_path) == "settled\n", at
+        assert run(program, node, loop, tmp_path) == "settled\n", at
 
 
-def test_examples(node, tmp_path):
+def test_examples(node, loop, tmp_path):
     """Each example says what it prints in its last comment lines."""
     for example in sorted((PACKAGE / "examples").glob("*.py")):
         text = example.read_text()
         expected = "".join(re.findall(r"^# prints: (.*\n)", text, re.MULTILINE))
-        assert run(text, node, tmp_path) == expected, example.name
+        assert run(text, node, loop, tmp_path) == expected, example.name
 
 
 def test_verdicts_of_a_real_node(node):

@@ -6,7 +6,7 @@ import asyncio
 import struct
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from . import _wire as wire
 from ._amount import unit_of
@@ -129,12 +129,12 @@ class Connection(asyncio.Protocol):
     # --- what asyncio calls ---
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # No check of its class: those of other event loops, such as uvloop's, need not be derived from asyncio's.
+        self._transport = cast(asyncio.Transport, transport)
         self.node.open_sockets.add(self._gone)
         self._gone.add_done_callback(self.node.open_sockets.discard)
         o = self.node.client.options
-        transport.write(
+        self._transport.write(
             wire.hello(wire.VERSION_MIN, wire.VERSION_MAX, o.client_id, o.auth.encode(), o.name.encode(), wire.VERSION_MIN)
         )
 
