@@ -227,6 +227,21 @@ func TestManyCallersShareAClient(t *testing.T) {
 	})
 }
 
+func TestFramesThatNobodyAwaitsDoNotPileUp(t *testing.T) {
+	l, settlement := lane{sweepAt: queueMax}, &flight{jobs: []*job{nil}}
+	l.wait(settlement)
+	swept := 0
+	for range 10_000 {
+		swept += int(l.wait(new(flight)))
+		if len(l.queue) > queueMax+1 || l.queue[0] != settlement {
+			t.Fatalf("%d frames wait, expected at most %d, a settlement first", len(l.queue), queueMax+1)
+		}
+	}
+	if swept+len(l.queue) != 10_001 {
+		t.Fatalf("%d frames were swept out and %d wait, of 10001", swept, len(l.queue))
+	}
+}
+
 func TestAClosedClientSaysSo(t *testing.T) {
 	node := newTinyNode(t, nil)
 	client, err := Dial(context.Background(), node.address(), Deadline(20*time.Second))

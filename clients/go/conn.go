@@ -15,7 +15,10 @@ import (
 const (
 	// window is how many frames of a connection are in flight at most.
 	window = 32
-	// queueMax is how many more frames wait for their turn; asks beyond get Busy at once, settlements try another time.
+	// resolvesMax is how many of them are confirms, settles and releases: asks take the others, and neither keeps the other waiting.
+	resolvesMax = 8
+	// queueMax is how many frames of settlements wait for their turn; those beyond try another time. Asks wait, however many, until
+	// their deadlines.
 	queueMax = 64
 	// directMax is how many bytes may be unanswered while callers write by themselves: a socket's buffer, which is sized at
 	// connect, takes them without blocking. Above it a goroutine of the connection writes.
@@ -41,7 +44,7 @@ type conn struct {
 	// Entries of a frame.
 	batchMax int
 
-	// Frames in flight, for the choice of a connection.
+	// Frames in flight, and those that wait for room, for the choice of a connection.
 	load atomic.Int32
 
 	mu         sync.Mutex
@@ -52,7 +55,8 @@ type conn struct {
 	slots      [window]*flight
 	free       []uint8
 	generation uint64
-	queue      []*flight
+	ofAsks     lane
+	ofResolves lane
 	// Frames that are being gathered, and whether their timers run.
 	asks, resolves           *flight
 	askTimer, resolveTimer   *time.Timer
@@ -64,7 +68,8 @@ type conn struct {
 
 func newConn(n *node, nc net.Conn, w welcome, reader *bufio.Reader) *conn {
 	c := &conn{node: n, net: nc, welcome: w, batchMax: int(w.batchMax), openedAt: time.Now(), lastRead: time.Now(),
-		wake: make(chan struct{}, 1), closed: make(chan struct{})}
+		wake: make(chan struct{}, 1), closed: make(chan struct{}),
+		ofAsks: lane{most: window - resolvesMax, sweepAt: queueMax}, ofResolves: lane{most: resolvesMax, sweepAt: queueMax}}
 	if most := n.client.options.batchMax; most > 0 && most < c.batchMax {
 		c.batchMax = most
 	}
@@ -200,39 +205,50 @@ func (c *conn) resolveTime() {
 	c.sendAndUnlock(f)
 }
 
-// sendAndUnlock gives a frame a place in the window, or lets it wait for one. A frame beyond the queue is answered Busy.
+// sendAndUnlock gives a frame a place in the window, or lets it wait for one. Settlements beyond their queue try another time.
 func (c *conn) sendAndUnlock(f *flight) {
+	l := c.laneOf(f)
 	switch {
 	case c.lost:
 		c.mu.Unlock()
 		c.fail([]*flight{f}, Unreachable)
-	case len(c.free) > 0 && len(c.queue) == 0:
-		c.place(f)
+	case l.inFlight < l.most && len(l.queue) == 0:
+		c.load.Add(1)
+		c.place(f, l)
 		c.flushAndUnlock()
-	case len(c.queue) < queueMax:
-		c.queue = append(c.queue, f)
-		c.mu.Unlock()
-	default:
+	case len(f.jobs) > 0 && len(l.queue) >= queueMax:
 		c.mu.Unlock()
 		c.fail([]*flight{f}, Busy)
+	default:
+		c.load.Add(1)
+		c.load.Add(-l.wait(f))
+		c.mu.Unlock()
 	}
 }
 
+func (c *conn) laneOf(f *flight) *lane {
+	if f.entriesAt == resolvesAt {
+		return &c.ofResolves
+	}
+	return &c.ofAsks
+}
+
 // place puts a frame into the window and its bytes into the output; the lock is held.
-func (c *conn) place(f *flight) {
+func (c *conn) place(f *flight, l *lane) {
+	if !f.isAwaited() {
+		f.recycle()
+		c.load.Add(-1)
+		return
+	}
 	if f.entriesAt == asksAt {
 		f.dropAbandoned()
-		if f.count == 0 {
-			f.recycle()
-			return
-		}
 	}
+	l.inFlight++
 	slot := c.free[len(c.free)-1]
 	c.free = c.free[:len(c.free)-1]
 	c.slots[slot] = f
 	c.generation++
 	f.number = c.generation<<slotBits | uint64(slot)
-	c.load.Add(1)
 	f.sentAt = time.Now()
 	if f.lookup != nil {
 		little.PutUint64(f.buf[headerLen:], f.number)
@@ -404,10 +420,12 @@ func (c *conn) land(number uint64) *flight {
 	c.free = append(c.free, uint8(slot))
 	c.load.Add(-1)
 	c.unanswered -= len(f.buf)
-	for len(c.queue) > 0 && len(c.free) > 0 {
-		next := c.queue[0]
-		c.queue = c.queue[1:]
-		c.place(next)
+	l := c.laneOf(f)
+	l.inFlight--
+	for len(l.queue) > 0 && l.inFlight < l.most {
+		next := l.queue[0]
+		l.queue = l.queue[1:]
+		c.place(next, l)
 	}
 	c.flushAndUnlock()
 	return f

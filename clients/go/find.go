@@ -39,6 +39,15 @@ func (l *lookup) end(verdict Verdict, budget Budget) {
 	})
 }
 
+func (l *lookup) isOver() bool {
+	select {
+	case <-l.done:
+		return true
+	default:
+		return false
+	}
+}
+
 func (l *lookup) answer(m *message) {
 	verdict, budget := Unreachable, Budget{}
 	if m.template == idFound {
@@ -109,10 +118,10 @@ func (c *conn) find(ctx context.Context, deadline time.Time, handle string) (Bud
 	select {
 	case <-l.done:
 	case <-timer.C:
-		return Budget{}, Timeout
 	case <-ctx.Done():
-		return Budget{}, Timeout
 	}
+	// Unless the answer came at the last moment.
+	l.end(Timeout, Budget{})
 	if l.verdict == Granted {
 		c.node.book.put(handle, l.budget)
 	}

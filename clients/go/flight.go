@@ -42,6 +42,46 @@ func (f *flight) recycle() {
 	flights.Put(f)
 }
 
+// isAwaited tells whether anybody still waits for an answer to the frame; settlements always do.
+func (f *flight) isAwaited() bool {
+	if f.lookup != nil {
+		return !f.lookup.isOver()
+	}
+	for _, p := range f.parts {
+		if p.call.state.Load() == callWaiting {
+			return true
+		}
+	}
+	return len(f.jobs) > 0
+}
+
+// lane is the frames of one kind: how many are in flight, and those that wait for room.
+type lane struct {
+	inFlight, most int
+	queue          []*flight
+	sweepAt        int
+}
+
+// wait lets a frame wait for room. What nobody awaits any more is swept out, so there are at most twice as many as callers that wait;
+// how many it swept.
+func (l *lane) wait(f *flight) int32 {
+	l.queue = append(l.queue, f)
+	if len(l.queue) <= l.sweepAt {
+		return 0
+	}
+	var kept []*flight
+	for _, f := range l.queue {
+		if f.isAwaited() {
+			kept = append(kept, f)
+		} else {
+			f.recycle()
+		}
+	}
+	swept := len(l.queue) - len(kept)
+	l.queue, l.sweepAt = kept, max(queueMax, 2*len(kept))
+	return int32(swept)
+}
+
 // dropAbandoned takes the asks out of a frame of which nobody waits for the answers any more: what is late is not asked.
 func (f *flight) dropAbandoned() {
 	kept, at, to := f.parts[:0], f.entriesAt, f.entriesAt

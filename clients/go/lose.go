@@ -40,13 +40,13 @@ func (c *conn) lose(cause error) {
 		}
 	}
 	inFlight := len(frames)
-	frames = append(frames, c.queue...)
+	frames = append(append(frames, c.ofAsks.queue...), c.ofResolves.queue...)
 	for _, f := range []*flight{c.asks, c.resolves} {
 		if f != nil {
 			frames = append(frames, f)
 		}
 	}
-	c.queue, c.asks, c.resolves = nil, nil, nil
+	c.ofAsks.queue, c.ofResolves.queue, c.asks, c.resolves = nil, nil, nil, nil
 	c.askTimer.Stop()
 	c.resolveTimer.Stop()
 	c.mu.Unlock()

@@ -320,6 +320,10 @@ func (d *driver) call(s step) got {
 	var err error
 	switch s.Do {
 	case "reserve":
+		if s.Times > 0 {
+			g.verdicts = d.reserveAtOnce(ctx, s)
+			return g
+		}
 		hold, verdict := d.client.Reserve(ctx, d.ask(s.askStep))
 		d.keep(s.Hold, hold)
 		g.verdicts = []Verdict{verdict}
@@ -345,6 +349,24 @@ func (d *driver) call(s step) got {
 		d.t.Logf("%s: %v", s.Do, err)
 	}
 	return g
+}
+
+// reserveAtOnce makes the same ask in as many goroutines as the step says.
+func (d *driver) reserveAtOnce(ctx context.Context, s step) []Verdict {
+	verdicts := make([]Verdict, s.Times)
+	var all sync.WaitGroup
+	for at := range verdicts {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			var hold *Hold
+			if hold, verdicts[at] = d.client.Reserve(ctx, d.ask(s.askStep)); hold != nil {
+				hold.dropped()
+			}
+		}()
+	}
+	all.Wait()
+	return verdicts
 }
 
 func (d *driver) reserveAll(ctx context.Context, s step) (verdicts []Verdict) {

@@ -9,6 +9,7 @@ import pytest
 import weir
 from weir import _spool, _wire as wire
 from weir._client import _frame_of
+from weir._connection import QUEUE_MAX, Flight, Lane
 
 
 class TinyNode(asyncio.Protocol):
@@ -107,6 +108,25 @@ def test_handles_are_found_once():
 
     seen = play(scene)
     assert seen.count("find") == 1 and seen.count("release") == 4
+
+
+def test_callers_share_the_question_for_a_handle():
+    async def scene(client):
+        holds = await asyncio.gather(*(client.reserve(handle, "0.01", "USD") for handle in ("a", "b") for _ in range(500)))
+        assert all(holds)
+        assert all([connection._finding == {} for connection in client.nodes[0].connections])
+
+    assert play(scene).count("find") == 2
+
+
+def test_frames_that_nobody_awaits_do_not_pile_up():
+    lane, settlement = Lane(0), Flight(0)
+    settlement.jobs.append(None)
+    lane.wait(settlement)
+    for _ in range(10_000):
+        lane.wait(Flight(0))
+        assert len(lane.queue) <= QUEUE_MAX + 1
+    assert lane.queue[0] is settlement
 
 
 def test_a_cancelled_caller_keeps_nothing():

@@ -64,6 +64,19 @@ def test_verdicts_of_a_real_node(node):
     asyncio.run(play())
 
 
+def test_a_cold_burst(node):
+    """A gateway that starts: more callers at once than frames fit in flight, on connections that are not all open yet."""
+
+    async def play(budget, **more):
+        async with weir.connect(node, timeout=60) as client:
+            holds = await asyncio.gather(*(client.reserve(budget, "0.0001", "USD", **more) for _ in range(1000)))
+            assert {str(hold.verdict) for hold in holds} == {"granted"}
+
+    for budget in (1001, "llm/team-42/ann@example"):
+        asyncio.run(play(budget))
+        asyncio.run(play(budget, retry=True))
+
+
 def test_a_budget_is_made_on_its_first_ask(node):
     async def play():
         async with weir.connect(node, timeout=20) as client:

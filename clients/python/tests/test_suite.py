@@ -199,7 +199,11 @@ class Driver:
         more = {key: step[key] for key in ("user", "request_id", "retry") if key in step}
         if "deadline_ms" in step:
             more["timeout"] = step["deadline_ms"] / 1000
-        answer = await self.client.reserve(step["budget"], step["amount"], step["unit"], **more)
+        asks = [self.client.reserve(step["budget"], step["amount"], step["unit"], **more) for _ in range(step.get("times", 1))]
+        answers = await asyncio.gather(*asks)
+        if "times" in step:
+            return [answer.verdict for answer in answers]
+        answer = answers[0]
         if answer and "hold" in step:
             self.holds[step["hold"]] = answer
         return weir.Outcome(answer.verdict)

@@ -6,6 +6,7 @@ import asyncio
 import struct
 import time
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from . import _wire as wire
@@ -18,8 +19,10 @@ if TYPE_CHECKING:
 
 WINDOW = 32
 """Frames of a connection that are in flight at most."""
+RESOLVES_MAX = 8
+"""Those of them that are confirms, settles and releases: asks take the others, and neither keeps the other waiting."""
 QUEUE_MAX = 64
-"""Frames that wait for their turn; asks beyond get BUSY at once, settlements try another time."""
+"""Frames of settlements that wait for their turn; those beyond try another time. Asks wait, however many, until their deadlines."""
 FRAME_MAX = 16 << 20
 """Bounds what a node may make this library allocate."""
 TURN = 0.001
@@ -69,12 +72,12 @@ class Call:
 class Flight:
     """One frame on its way."""
 
-    __slots__ = ("entries", "flags", "given_up", "handle", "jobs", "lookup", "parts", "sent_at")
+    __slots__ = ("entries", "flags", "given_up", "handle", "jobs", "lane", "lookups", "parts", "sent_at")
 
-    def __init__(self, flags: int) -> None:
+    def __init__(self, flags: int, handle: bytes = b"") -> None:
         # A question for the budget of a handle; such frames have neither parts nor jobs.
-        self.handle = b""
-        self.lookup: asyncio.Future[Found] | None = None
+        self.handle = handle
+        self.lookups: set[asyncio.Future[Found]] = set()
         self.flags = flags
         self.entries = bytearray()
         # Asks: who waits for which entries, in order.
@@ -83,6 +86,17 @@ class Flight:
         self.jobs: list[Job] = []
         self.sent_at = 0.0
         self.given_up = False
+        self.lane: Lane
+
+    def is_awaited(self) -> bool:
+        """Whether anybody still waits for the answer to a frame of asks or to a question."""
+        return any(not call.future.done() for call, _ in self.parts) or any(not future.done() for future in self.lookups)
+
+    def found(self, found: Found) -> None:
+        """Answers all who asked for the budget."""
+        for future in self.lookups:
+            if not future.done():
+                future.set_result(found)
 
     def drop_abandoned(self) -> None:
         """Takes out the asks whose answers nobody waits for any more: what is late is not asked."""
@@ -96,6 +110,25 @@ class Flight:
                 entries += self.entries[at:end]
             at = end
         self.parts, self.entries = kept, entries
+
+
+class Lane:
+    """Frames of one kind: how many are in flight, and those that wait for room."""
+
+    __slots__ = ("in_flight", "most", "queue", "sweep_at")
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.in_flight = 0
+        self.queue: deque[Flight] = deque()
+        self.sweep_at = QUEUE_MAX
+
+    def wait(self, flight: Flight) -> None:
+        """Lets a frame wait for room. What nobody awaits any more is swept out: there are at most twice as many as callers that wait."""
+        self.queue.append(flight)
+        if len(self.queue) > self.sweep_at:
+            self.queue = deque(flight for flight in self.queue if flight.jobs or flight.is_awaited())
+            self.sweep_at = max(QUEUE_MAX, 2 * len(self.queue))
 
 
 class Connection(asyncio.Protocol):
@@ -117,14 +150,15 @@ class Connection(asyncio.Protocol):
         self._input = bytearray()
         self._number = 0
         self._flights: dict[int, Flight] = {}
-        self._queue: deque[Flight] = deque()
+        self._lanes = Lane(WINDOW - RESOLVES_MAX), Lane(RESOLVES_MAX)
+        self._finding: dict[bytes, Flight] = {}
         self._asks: Flight | None = None
         self._resolves: Flight | None = None
 
     @property
     def load(self) -> int:
-        """Frames in flight."""
-        return len(self._flights)
+        """Frames in flight, and those that wait for room."""
+        return sum(lane.in_flight + len(lane.queue) for lane in self._lanes)
 
     # --- what asyncio calls ---
 
@@ -182,8 +216,8 @@ class Connection(asyncio.Protocol):
         elif message.template == wire.FOUND:
             flight = self._land(message.number)
             code, budget, unit = wire.found(message)
-            if flight is not None and flight.lookup is not None and not flight.lookup.done():
-                flight.lookup.set_result(Found(VERDICTS[code], budget, unit_of(unit)))
+            if flight is not None:
+                flight.found(Found(VERDICTS[code], budget, unit_of(unit)))
 
     def _welcome(self, welcome: wire.Welcome) -> None:
         if self.welcomed.done():
@@ -203,8 +237,11 @@ class Connection(asyncio.Protocol):
     def _land(self, number: int) -> Flight | None:
         """Takes a frame out of flight; None if there is none of this number, as after an answer that came twice."""
         flight = self._flights.pop(number, None)
-        while self._queue and len(self._flights) < WINDOW:
-            self._place(self._queue.popleft())
+        if flight is not None:
+            lane = flight.lane
+            lane.in_flight -= 1
+            while lane.queue and lane.in_flight < lane.most:
+                self._place(lane.queue.popleft())
         return flight
 
     def _decided(self, flight: Flight | None, answers: list[Decision]) -> None:
@@ -280,11 +317,21 @@ class Connection(asyncio.Protocol):
             self._flush_asks(flight)
 
     def find(self, handle: bytes) -> asyncio.Future[Found]:
-        """Asks which budget a handle stands for."""
-        flight = Flight(0)
-        flight.handle, flight.lookup = handle, self.loop.create_future()
-        self._send(flight)
-        return flight.lookup
+        """Asks which budget a handle stands for: once for all callers that wait for the same handle."""
+        future: asyncio.Future[Found] = self.loop.create_future()
+        known = self._finding.get(handle)
+        flight = known if known is not None and known.is_awaited() else Flight(0, handle)
+        flight.lookups.add(future)
+        future.add_done_callback(partial(self._found, flight))
+        if flight is not known:
+            self._finding[handle] = flight
+            self._send(flight)
+        return future
+
+    def _found(self, flight: Flight, future: asyncio.Future[Found]) -> None:
+        flight.lookups.discard(future)
+        if not flight.lookups and self._finding.get(flight.handle) is flight:
+            del self._finding[flight.handle]
 
     def gather_job(self, job: Job, entry: bytes) -> None:
         """Adds a confirm, settle or release to the frame that is being gathered."""
@@ -314,25 +361,27 @@ class Connection(asyncio.Protocol):
             self._send(flight)
 
     def _send(self, flight: Flight) -> None:
+        lane = flight.lane = self._lanes[bool(flight.jobs)]
         if self.lost:
             self._fail([flight], Verdict.UNREACHABLE)
-        elif len(self._flights) < WINDOW and not self._queue:
+        elif lane.in_flight < lane.most and not lane.queue:
             self._place(flight)
-        elif len(self._queue) < QUEUE_MAX:
-            self._queue.append(flight)
-        else:
+        elif flight.jobs and len(lane.queue) >= QUEUE_MAX:
             self._fail([flight], Verdict.BUSY)
+        else:
+            lane.wait(flight)
 
     def _place(self, flight: Flight) -> None:
-        if not flight.jobs and flight.lookup is None:
-            flight.drop_abandoned()
-            if not flight.parts:
+        if not flight.jobs:
+            if not flight.is_awaited():
                 return
+            flight.drop_abandoned()
+        flight.lane.in_flight += 1
         self._number += 1
         flight.sent_at = time.monotonic()
         self._flights[self._number] = flight
         assert self._transport is not None
-        if flight.lookup is not None:
+        if flight.handle:
             self._transport.write(wire.find(self._number, flight.handle, self.version))
         elif flight.jobs:
             self._transport.write(wire.resolve(self._number, bytes(flight.entries), self.version))
@@ -345,8 +394,7 @@ class Connection(asyncio.Protocol):
         for flight in flights:
             for call, _ in flight.parts:
                 call.refuse(verdict)
-            if flight.lookup is not None and not flight.lookup.done():
-                flight.lookup.set_result(Found(Verdict.UNREACHABLE if verdict is None else verdict))
+            flight.found(Found(Verdict.UNREACHABLE if verdict is None else verdict))
             if not flight.given_up:
                 for job in flight.jobs:
                     job.again(self.node)
@@ -364,10 +412,11 @@ class Connection(asyncio.Protocol):
         # An idle connection that the node ends in order is no fault of the node.
         if flights or not in_order:
             self.node.put_last()
-        flights += self._queue
+        for lane in self._lanes:
+            flights += lane.queue
+            lane.queue.clear()
         flights += [flight for flight in (self._asks, self._resolves) if flight is not None]
         self._flights, self._asks, self._resolves = {}, None, None
-        self._queue.clear()
         self.node.forget(self, cause)
         self._fail(flights, Verdict.UNREACHABLE)
 

@@ -271,7 +271,21 @@ fn ask(step: &Value) -> Result<Ask, Error> {
     })
 }
 
+/// The same ask of as many callers as the step says, at the same time. Their holds are dropped.
+fn reserve_at_once(client: &Client, step: &Value, times: u64) -> Result<Value, Error> {
+    let ask = ask(step)?;
+    let verdicts = std::thread::scope(|scope| {
+        let calls = (0..times).map(|_| scope.spawn(|| Ok(client.reserve(&ask)?.verdict())));
+        let calls: Vec<_> = calls.collect();
+        calls.into_iter().map(|call| call.join().unwrap()).collect::<Result<Vec<_>, Error>>()
+    })?;
+    Ok(verdicts_of(verdicts.into_iter().map(|verdict| verdict.name()).collect()))
+}
+
 fn reserve(client: &Client, holds: &Holds, step: &Value) -> Result<Value, Error> {
+    if let Some(times) = step["times"].as_u64() {
+        return reserve_at_once(client, step, times);
+    }
     let decision = match step["budget"].as_str() {
         Some(handle) => client.reserve_from(handle, &ask(step)?)?,
         None => client.reserve(&ask(step)?)?,
@@ -301,10 +315,13 @@ fn reserve_all(client: &Client, holds: &Holds, step: &Value) -> Result<Value, Er
             holds.lock().unwrap().insert(text(name).to_string(), hold);
         }
     }
-    let verdicts: Vec<&str> = answers.iter().map(|answer| answer.verdict.name()).collect();
+    Ok(verdicts_of(answers.iter().map(|answer| answer.verdict.name()).collect()))
+}
+
+fn verdicts_of(verdicts: Vec<&str>) -> Value {
     let same = verdicts.iter().all(|verdict| Some(verdict) == verdicts.first());
     let all = if same { verdicts.first().copied() } else { None };
-    Ok(json!({ "verdicts": verdicts, "all": all }))
+    json!({ "verdicts": verdicts, "all": all })
 }
 
 fn resolve(holds: &Holds, action: &str, step: &Value) -> Result<Value, Error> {
