@@ -227,6 +227,28 @@ func TestManyCallersShareAClient(t *testing.T) {
 	})
 }
 
+func TestAnExplicitDeadlineWins(t *testing.T) {
+	now := time.Now()
+	explicit, cancel := context.WithDeadline(context.Background(), now.Add(5*time.Second))
+	defer cancel()
+	for _, row := range []struct {
+		ctx       context.Context
+		option    time.Duration
+		byDefault time.Duration
+		expected  time.Duration
+	}{
+		{context.Background(), 0, askTime, 20 * time.Millisecond},
+		{context.Background(), 0, confirmTime, time.Second},
+		{context.Background(), 3 * time.Second, confirmTime, 3 * time.Second},
+		{explicit, 3 * time.Second, confirmTime, 5 * time.Second},
+	} {
+		c := &Client{options: options{deadline: row.option}}
+		if found := c.deadline(row.ctx, now, row.byDefault).Sub(now); found != row.expected {
+			t.Errorf("%+v: the deadline is in %s, expected %s", row, found, row.expected)
+		}
+	}
+}
+
 func TestFramesThatNobodyAwaitsDoNotPileUp(t *testing.T) {
 	l, settlement := lane{sweepAt: queueMax}, &flight{jobs: []*job{nil}}
 	l.wait(settlement)

@@ -10,7 +10,7 @@
 //	cost := work()
 //	outcome, err := hold.Settle(ctx, cost) // repeated until it is answered, booked once
 //
-// An ask has a deadline, 20 ms unless its context has one; what is granted too late is given back by the library, and nothing is
+// An ask has a deadline, 20 ms (1 s with a confirm) unless its context has one; what is granted too late is given back by the library, and nothing is
 // asked twice. Confirms, settles and releases are the opposite: they are repeated, on any node, until a node has answered.
 // Amounts are exact: decimal text or base units, never a float.
 package weir

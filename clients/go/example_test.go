@@ -81,7 +81,7 @@ func ExampleClient_ReserveAll() {
 }
 
 // Work of unknown length: a confirmed hold lives for an hour, not for seconds.
-func ExampleHold_Confirm() {
+func ExampleClient_ReserveConfirmed() {
 	ctx := context.Background()
 	client, err := weir.Dial(ctx, weir.ExampleNode(), patient)
 	if err != nil {
@@ -89,17 +89,14 @@ func ExampleHold_Confirm() {
 	}
 	defer client.Close(ctx)
 
-	hold, why := client.Reserve(ctx, weir.Ask{Budget: 1, Amount: weir.USD("0.15")})
+	hold, why := client.ReserveConfirmed(ctx, weir.Ask{Budget: 1, Amount: weir.USD("0.15")})
 	if why != weir.Granted {
 		return
 	}
 	defer hold.Release()
-	outcome, _ := hold.Confirm(ctx)
-	fmt.Println(outcome.Verdict)
-	outcome, _ = hold.Settle(ctx, weir.USD("0.15"))
+	outcome, _ := hold.Settle(ctx, weir.USD("0.15"))
 	fmt.Println(outcome.Verdict)
 	// Output:
-	// confirmed
 	// settled
 }
 

@@ -88,7 +88,7 @@ func (b *book) forget(handle string) {
 // Find asks the first node that works which budget a handle stands for. A budget that is not there yet is made, where one of the
 // node's templates fits the handle. [Client.Reserve] does this by itself for asks with a Handle, once for each handle.
 func (c *Client) Find(ctx context.Context, handle string) (Budget, Verdict) {
-	deadline := c.deadline(ctx, time.Now())
+	deadline := c.deadline(ctx, time.Now(), askTime)
 	cn, verdict := c.route(ctx, deadline)
 	if cn == nil {
 		return Budget{}, verdict

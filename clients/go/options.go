@@ -28,7 +28,7 @@ type Option func(*options)
 
 func defaults() options {
 	return options{
-		name: "weir-go", deadline: 20 * time.Millisecond, linger: 50 * time.Microsecond, connections: min(8, 2*runtime.GOMAXPROCS(0)),
+		name: "weir-go", linger: 50 * time.Microsecond, connections: min(8, 2*runtime.GOMAXPROCS(0)),
 		answerWait: 10 * time.Second, log: slog.Default(),
 	}
 }
@@ -45,7 +45,8 @@ func ClientID(id uint64) Option { return func(o *options) { o.clientID = id } }
 // TLS speaks TLS to the nodes. A configuration without a ServerName checks the host of each node's address.
 func TLS(config *tls.Config) Option { return func(o *options) { o.tls = config } }
 
-// Deadline is how long an ask waits for its answer where its context has no deadline: 20 ms by default.
+// Deadline is how long an ask waits for its answer where its context has no deadline: 20 ms by default, 1 s for
+// [Client.ReserveConfirmed].
 func Deadline(d time.Duration) Option { return func(o *options) { o.deadline = d } }
 
 // Linger is how long single asks and settlements wait for others to share their frame: 50 us by default; 0 sends each at once.

@@ -1,9 +1,17 @@
 package weir
 
 import (
+	"cmp"
 	"context"
 	"runtime"
 	"time"
+)
+
+const (
+	// askTime is how long an ask waits for its answer where nothing else is said: a bidder's time.
+	askTime = 20 * time.Millisecond
+	// confirmTime is the same where the hold is confirmed at once: the work is long, and can wait for its money.
+	confirmTime = time.Second
 )
 
 // repeatAfter is how long an ask with Retry waits at most before it is repeated.
@@ -53,7 +61,7 @@ type Decision struct {
 // Asks of many goroutines share frames: see [Linger].
 func (c *Client) Reserve(ctx context.Context, ask Ask) (*Hold, Verdict) {
 	began := time.Now()
-	deadline := c.deadline(ctx, began)
+	deadline := c.deadline(ctx, began, askTime)
 	hold, verdict := c.reserveOne(ctx, deadline, ask)
 	if verdict == UnknownBudget && ask.Handle != "" {
 		// The number that was known may be of a budget that is over: the handle may stand for another one by now.
@@ -61,6 +69,27 @@ func (c *Client) Reserve(ctx context.Context, ask Ask) (*Hold, Verdict) {
 	}
 	c.observe("reserve", verdict, began)
 	return hold, verdict
+}
+
+// ReserveConfirmed is Reserve for work of unknown length: the hold is confirmed at once, and lives for an hour and not for seconds. The
+// deadline covers the confirm, too; without one in the context or in the options it is 1 s. A hold that is not confirmed by then is
+// released, and the verdict is [Timeout]; where the confirm is refused it is the confirm's.
+func (c *Client) ReserveConfirmed(ctx context.Context, ask Ask) (*Hold, Verdict) {
+	ctx, cancel := context.WithDeadline(ctx, c.deadline(ctx, time.Now(), confirmTime))
+	defer cancel()
+	hold, verdict := c.Reserve(ctx, ask)
+	if verdict != Granted {
+		return nil, verdict
+	}
+	outcome, _ := hold.Confirm(ctx)
+	switch outcome.Verdict {
+	case Confirmed:
+		return hold, Granted
+	case Pending:
+		outcome.Verdict = Timeout
+	}
+	hold.Release()
+	return nil, outcome.Verdict
 }
 
 // reserveAnew asks once more if the handle stands for another budget than before.
@@ -166,7 +195,7 @@ func (c *Client) ReserveAll(ctx context.Context, asks []Ask) []Decision {
 // ReserveInto is ReserveAll that appends its answers to a slice of the caller's, to save an allocation.
 func (c *Client) ReserveInto(ctx context.Context, asks []Ask, to []Decision) []Decision {
 	began := time.Now()
-	deadline := c.deadline(ctx, began)
+	deadline := c.deadline(ctx, began, askTime)
 	from := len(to)
 	var sent [window]sentFrame
 	first, count := 0, 0
@@ -324,9 +353,10 @@ func (c *Client) flags() uint8 {
 	return flagAwaitFill
 }
 
-func (c *Client) deadline(ctx context.Context, now time.Time) time.Time {
+// deadline is the context's, else what the options say, else the default.
+func (c *Client) deadline(ctx context.Context, now time.Time, byDefault time.Duration) time.Time {
 	if deadline, bounded := ctx.Deadline(); bounded {
 		return deadline
 	}
-	return now.Add(c.options.deadline)
+	return now.Add(cmp.Or(c.options.deadline, byDefault))
 }

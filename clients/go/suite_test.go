@@ -43,6 +43,7 @@ type askStep struct {
 	User      uint64
 	RequestID uint64 `json:"request_id"`
 	Retry     bool
+	Confirm   bool
 	Pod       json.RawMessage
 }
 
@@ -324,7 +325,11 @@ func (d *driver) call(s step) got {
 			g.verdicts = d.reserveAtOnce(ctx, s)
 			return g
 		}
-		hold, verdict := d.client.Reserve(ctx, d.ask(s.askStep))
+		reserve := d.client.Reserve
+		if s.Confirm {
+			reserve = d.client.ReserveConfirmed
+		}
+		hold, verdict := reserve(ctx, d.ask(s.askStep))
 		d.keep(s.Hold, hold)
 		g.verdicts = []Verdict{verdict}
 		return g

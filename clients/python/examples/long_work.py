@@ -3,10 +3,8 @@
 import weir
 
 with weir.connect_sync("127.0.0.1:7700") as client:
-    hold = client.reserve(budget=1001, amount="0.15", unit="USD")
+    hold = client.reserve(budget=1001, amount="0.15", unit="USD", confirm=True)
     if hold:
         with hold:
-            print(hold.confirm().verdict)
             print(hold.settle("0.15").verdict)
-# prints: confirmed
 # prints: settled

@@ -160,6 +160,16 @@ def test_addresses_and_options_that_are_none():
             weir.connect("127.0.0.1:1", **options)
 
 
+@pytest.mark.parametrize(
+    ("options", "timeout", "confirm", "expected"),
+    [({}, None, False, 0.02), ({}, None, True, 1), ({}, 0.005, True, 0.005), ({"timeout": 3}, None, False, 3),
+     ({"timeout": 3}, None, True, 3), ({"timeout": 3}, 5, True, 5)],
+)  # fmt: skip
+def test_an_explicit_deadline_wins(options, timeout, confirm, expected, monkeypatch):
+    monkeypatch.setattr("time.monotonic", lambda: 100)
+    assert weir.connect("127.0.0.1:1", **options)._deadline(timeout, confirm) == 100 + expected
+
+
 def test_tokens_that_are_none():
     async def scene(client):
         for token in ("", "x", "=" * 43, "A" * 44, "é" * 43, "A" * 42 + " "):

@@ -196,7 +196,7 @@ class Driver:
                 assert getattr(found, member) == expected, found
 
     async def call_reserve(self, step):
-        more = {key: step[key] for key in ("user", "request_id", "retry") if key in step}
+        more = {key: step[key] for key in ("user", "request_id", "retry", "confirm") if key in step}
         if "deadline_ms" in step:
             more["timeout"] = step["deadline_ms"] / 1000
         asks = [self.client.reserve(step["budget"], step["amount"], step["unit"], **more) for _ in range(step.get("times", 1))]

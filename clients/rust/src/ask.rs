@@ -24,6 +24,9 @@ pub struct Ask {
     pub pod: u16,
     /// Repeats the ask on its connection if its answer is slow; the node remembers what it answered.
     pub retry: bool,
+    /// Confirms the hold at once, for work of unknown length: it lives for an hour and not for seconds. The deadline covers the
+    /// confirm, too; a hold that is not confirmed by then is released. Of single asks: `reserve_all` gives no holds.
+    pub confirm: bool,
     /// How long to wait for the answer; `None`: as the options say.
     pub deadline: Option<Duration>,
 }
@@ -40,6 +43,7 @@ impl Ask {
             request_id: 0,
             pod: 0,
             retry: false,
+            confirm: false,
             deadline: None,
         }
     }

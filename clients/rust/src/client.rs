@@ -153,7 +153,8 @@ impl Client {
     /// When a call begins, and until when it waits.
     fn times(&self, ask: &Ask) -> (Instant, Instant) {
         let begun = Instant::now();
-        (begun, begun + ask.deadline.unwrap_or(self.inner.options.deadline))
+        let time = ask.deadline.unwrap_or_else(|| self.inner.options.deadline_of(ask.confirm));
+        (begun, begun + time)
     }
 
     fn reserve_at(
@@ -174,7 +175,8 @@ impl Client {
             return Ok(Decision::Refused(answer.verdict));
         }
         let issuer = conn.map(|conn| conn.node);
-        Ok(Decision::Granted(Hold::new(&self.inner, ask, answer.token, request_id, issuer)))
+        let hold = Hold::new(&self.inner, ask, answer.token, request_id, issuer);
+        if ask.confirm { hold.confirmed(until) } else { Ok(Decision::Granted(hold)) }
     }
 
     /// As [`Client::reserve`], from the budget with this handle, such as `team-42/gpt-5`, whatever number the ask has. The node is
@@ -214,7 +216,7 @@ impl Client {
     /// # Errors
     /// Something is broken; a refusal is a [`Found`].
     pub fn find(&self, handle: &str) -> Result<Found, Error> {
-        let until = Instant::now() + self.inner.options.deadline;
+        let until = Instant::now() + self.inner.options.deadline_of(false);
         Ok(match self.inner.pool.pick(thread_number(), until)? {
             Some(conn) => self.inner.find(&conn, handle, until),
             None => Found::Refused(Verdict::UNREACHABLE),
@@ -231,7 +233,11 @@ impl Client {
     /// Something is broken; `answers` says what was granted all the same, and what was not has its verdict.
     pub fn reserve_all(&self, asks: &[Ask], answers: &mut Vec<Answer>) -> Result<(), Error> {
         let begun = Instant::now();
-        let until = begun + self.inner.options.deadline;
+        if asks.iter().any(|ask| ask.confirm) {
+            let why = "`confirm` of an ask of `reserve_all`, which gives no holds: confirm each";
+            return Err(Error::Options(why.to_string()));
+        }
+        let until = begun + self.inner.options.deadline_of(false);
         let result = self.inner.ask_all(asks, until, answers);
         self.inner.told(begun, answers);
         result

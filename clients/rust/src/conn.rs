@@ -123,7 +123,7 @@ pub(crate) fn dial(
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(options.connect))?;
     // A node that does not read for so long is gone: callers cannot wait for it.
-    stream.set_write_timeout(Some(options.deadline.max(Duration::from_millis(100))))?;
+    stream.set_write_timeout(Some(options.deadline_of(false).max(Duration::from_millis(100))))?;
     let stream = Transport::new(stream, address, options)?;
     greet(&stream, options)?;
     let mut input = Input { bytes: vec![0; READ_LEN], filled: 0 };

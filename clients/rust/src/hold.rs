@@ -1,12 +1,12 @@
 //! A hold: money that is reserved, until it is settled or released.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use money::{Amount, Unit};
 use wire::Action;
 
-use crate::client::Inner;
+use crate::client::{Decision, Inner};
 use crate::outbox::{Order, Waiter};
 use crate::{Error, Token, Verdict};
 
@@ -118,6 +118,19 @@ impl Hold {
     pub fn into_token(mut self) -> Token {
         self.done = true;
         self.token
+    }
+
+    /// Confirms a hold that was just granted. One that cannot be confirmed in time is released.
+    pub(crate) fn confirmed(mut self, until: Instant) -> Result<Decision, Error> {
+        let left = until.saturating_duration_since(Instant::now());
+        let verdict = self.resolve(Action::Confirm, 0, left)?.verdict;
+        if verdict == Verdict::CONFIRMED {
+            return Ok(Decision::Granted(self));
+        }
+        self.push(Action::Release, 0, None)?;
+        self.done = true;
+        let late = verdict == Verdict::PENDING;
+        Ok(Decision::Refused(if late { Verdict::TIMEOUT } else { verdict }))
     }
 
     fn resolve(&mut self, action: Action, amount: i64, wait: Duration) -> Result<Outcome, Error> {

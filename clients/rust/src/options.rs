@@ -54,7 +54,7 @@ pub struct Options {
     pub(crate) auth: Vec<u8>,
     pub(crate) name: String,
     pub(crate) connections: usize,
-    pub(crate) deadline: Duration,
+    pub(crate) deadline: Option<Duration>,
     pub(crate) linger: Duration,
     pub(crate) batch_max: usize,
     pub(crate) answer: Duration,
@@ -83,6 +83,11 @@ impl fmt::Debug for Options {
     }
 }
 
+/// A bidder's time.
+const DEADLINE: Duration = Duration::from_millis(20);
+/// Where a hold is confirmed at once the work is long, and can wait for its money.
+const CONFIRM_DEADLINE: Duration = Duration::from_secs(1);
+
 fn to_stderr(line: &str) {
     use std::io::Write;
     // Where nobody reads standard error, nobody misses the line.
@@ -99,7 +104,7 @@ impl Options {
             auth: Vec::new(),
             name: "weir-client".to_string(),
             connections: 2,
-            deadline: Duration::from_millis(20),
+            deadline: None,
             linger: Duration::from_micros(50),
             batch_max: 0,
             answer: Duration::from_secs(2),
@@ -145,10 +150,10 @@ impl Options {
         self
     }
 
-    /// How long an ask waits for its answer; 20 ms by default.
+    /// How long an ask waits for its answer; by default 20 ms, and 1 s for one that confirms its hold.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Options {
-        self.deadline = deadline;
+        self.deadline = Some(deadline);
         self
     }
 
@@ -231,6 +236,11 @@ impl Options {
             ));
         }
         Ok(())
+    }
+
+    /// How long an ask waits that names no deadline itself.
+    pub(crate) fn deadline_of(&self, confirm: bool) -> Duration {
+        self.deadline.unwrap_or(if confirm { CONFIRM_DEADLINE } else { DEADLINE })
     }
 
     pub(crate) fn tell(&self, what: What, verdict: Verdict, ns: u64) {

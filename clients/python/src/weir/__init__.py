@@ -7,7 +7,7 @@
         async with hold:                 # leaving without a settle releases
             await hold.settle(await work())
 
-An ask has a deadline, 20 ms unless it names another; what is granted too late is given back by the library, and nothing is asked
+An ask has a deadline, 20 ms unless it names another (1 s for one that confirms its hold); what is granted too late is given back by the library, and nothing is asked
 twice. Confirms, settles and releases are the opposite: they are repeated, on any node, until a node has answered. Amounts are decimal
 text, Decimal or int; a float is a TypeError.
 """

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 NODES_MAX = 64
+TIMEOUT = 0.020
+"""How long an ask waits for its answer by default, in seconds: a bidder's time."""
+CONFIRM_TIMEOUT = 1.0
+"""The same where the hold is confirmed at once: the work is long, and can wait for its money."""
 HANDLE_MAX = 128
 FOUND_MAX = 1 << 16
 """Handles of a node that are remembered; then all are forgotten."""
@@ -57,7 +61,7 @@ class Options:
     name: str = "weir-python"
     client_id: int = 0
     tls: ssl.SSLContext | None = None
-    timeout: float = 0.020
+    timeout: float | None = None
     linger: float = 0.000_050
     batch_max: int = 0
     connections: int = 2
@@ -95,7 +99,8 @@ class Client:
         self.nodes = [Node(self, at, name.strip()) for at, name in enumerate(name for name in names if name.strip())]
         if not 1 <= len(self.nodes) <= NODES_MAX:
             raise ValueError(f"{len(self.nodes)} addresses found, expected 1 to {NODES_MAX} such as '127.0.0.1:7700'")
-        if options.connections < 1 or options.timeout <= 0 or options.linger < 0 or options.batch_max < 0 or options.answer_wait <= 0:
+        no_time = options.timeout is not None and options.timeout <= 0
+        if options.connections < 1 or no_time or options.linger < 0 or options.batch_max < 0 or options.answer_wait <= 0:
             raise ValueError(f"options {options}: expected positive times, and one connection at least")
         self.is_shut = False
         self.waiting: set[asyncio.Future[Outcome]] = set()
@@ -218,24 +223,44 @@ class Client:
 
     async def reserve(
         self, budget: int | str, amount: Amount | str | Decimal | int, unit: str | None = None, *, user: int = 0, request_id: int = 0,
-        timeout: float | None = None, retry: bool = False,
+        timeout: float | None = None, retry: bool = False, confirm: bool = False,
     ) -> Hold | Refused:  # fmt: skip
         """Asks for an amount: a Hold, or a Refused with the verdict, which is false.
 
         After the timeout (seconds; 20 ms by default) the verdict is TIMEOUT, and a grant that comes later is released by the library.
+        With ``confirm`` the hold is confirmed at once, for work of unknown length: it lives for an hour and not for seconds. The timeout
+        covers the confirm, too, and is 1 s by default; a hold that is not confirmed by then is released.
         Nothing is asked twice; with ``retry`` the ask is repeated on its connection, under the same request id, while no answer comes.
         Asks that are made at the same time share a frame. The budget is a number or a handle: the library asks each node once for a
         handle's number. A float is a TypeError, a text that is no amount an AmountError.
         """
         began = time.perf_counter()
-        deadline = time.monotonic() + (self.options.timeout if timeout is None else timeout)
+        deadline = self._deadline(timeout, confirm)
         exact = _amount(amount, unit)
         _check(exact.base)
         answer = await self._reserve(budget, exact, user, request_id, deadline, retry)
         if isinstance(budget, str) and answer.verdict == Verdict.UNKNOWN_BUDGET and await self._stands_for_another(budget, deadline):
             answer = await self._reserve(budget, exact, user, request_id, deadline, retry)
         self._observe("reserve", answer.verdict, began)
-        return answer
+        return await self._confirmed(answer, deadline) if answer and confirm else answer
+
+    def _deadline(self, timeout: float | None, confirm: bool = False) -> float:
+        """When an ask is late that is made now: what the caller says, else what the options say, else the default."""
+        given = self.options.timeout if timeout is None else timeout
+        default = CONFIRM_TIMEOUT if confirm else TIMEOUT
+        return time.monotonic() + (default if given is None else given)
+
+    async def _confirmed(self, hold: Hold, deadline: float) -> Hold | Refused:
+        """Confirms a hold that was just granted; one that cannot be confirmed in time is released."""
+        verdict = Verdict.PENDING
+        try:
+            verdict = (await hold.confirm(timeout=max(deadline - time.monotonic(), 0))).verdict
+        finally:
+            if verdict != Verdict.CONFIRMED:
+                hold.release_soon()
+        if verdict == Verdict.CONFIRMED:
+            return hold
+        return Refused(Verdict.TIMEOUT if verdict == Verdict.PENDING else verdict)
 
     async def _reserve(
         self, budget: int | str, exact: Amount, user: int, request_id: int, deadline: float, retry: bool
@@ -273,7 +298,7 @@ class Client:
         A budget that is not there yet is made, where one of the node's templates fits the handle. Asks with a handle do this by
         themselves, once for each handle.
         """
-        deadline = time.monotonic() + (self.options.timeout if timeout is None else timeout)
+        deadline = self._deadline(timeout)
         connection, verdict = await self._route_open(deadline)
         return Found(verdict) if connection is None else await self._find(connection, handle, deadline)
 
@@ -312,7 +337,7 @@ class Client:
         nothing is asked.
         """
         began = time.perf_counter()
-        deadline = time.monotonic() + (self.options.timeout if timeout is None else timeout)
+        deadline = self._deadline(timeout)
         whole = list(asks)
         refused: dict[int, Verdict] = {}
         exact = [_amount(ask.amount, ask.unit) for ask in whole]
@@ -559,12 +584,12 @@ def _frame_of(asks: list[Ask], at: int, most: int) -> int:
 
 def connect(
     addresses: str | Sequence[str], *, auth: str = "", name: str = "weir-python", client_id: int = 0, tls: ssl.SSLContext | None = None,
-    timeout: float = 0.020, linger: float = 0.000_050, batch_max: int = 0, connections: int = 2, answer_wait: float = 10.0,
+    timeout: float | None = None, linger: float = 0.000_050, batch_max: int = 0, connections: int = 2, answer_wait: float = 10.0,
     spool: str | None = None, wait: bool = True, hook: Callable[[Event], None] | None = None, log: logging.Logger | None = None,
 ) -> Client:  # fmt: skip
     """A client of the nodes at these addresses, to be opened with ``async with``. Times are seconds.
 
-    ``timeout``: how long an ask waits for its answer. ``linger``: how long asks wait for others to share their frame (below a
+    ``timeout``: how long an ask waits for its answer; 20 ms by default, 1 s for one that confirms. ``linger``: how long asks wait for others to share their frame (below a
     millisecond: until the event loop's next turn; 0: not at all). ``batch_max``: asks a frame at most. ``connections``: to a node in
     use. ``answer_wait``: after how long without an answer a settlement is repeated. ``spool``: a file that keeps what is not answered,
     so that a crash loses none. ``wait``: the node may wait a few milliseconds for money that has to be fetched. ``hook``: hears of

@@ -265,6 +265,7 @@ fn ask(step: &Value) -> Result<Ask, Error> {
         user: step["user"].as_u64().unwrap_or(0),
         request_id: step["request_id"].as_u64().unwrap_or(0),
         retry: step["retry"] == json!(true),
+        confirm: step["confirm"] == json!(true),
         pod: u16::try_from(step["pod"].as_u64().unwrap_or(0)).unwrap(),
         deadline: step["deadline_ms"].as_u64().map(Duration::from_millis),
         ..ask
