@@ -18,6 +18,8 @@ var (
 	ErrUnauthorised = errors.New("weir: the node wants another auth token")
 	// ErrVersion: a node speaks no version of the protocol that this library speaks.
 	ErrVersion = errors.New("weir: the node speaks another version of the protocol")
+	// ErrWrongDoor: an address is not that of a node's batch door.
+	ErrWrongDoor = errors.New("weir: it speaks HTTP: this is not the batch door (default port 7700)")
 )
 
 // Client asks one or more nodes. It is safe for use by many goroutines, and meant to be shared by all of a program.
@@ -29,6 +31,8 @@ type Client struct {
 	spool   *spool
 	done    chan struct{}
 	once    sync.Once
+	// The log has named units that do not fit.
+	unitsLogged sync.Once
 
 	mu sync.Mutex
 	// Confirms, settles and releases that are not answered yet.
@@ -39,7 +43,8 @@ type Client struct {
 
 // Dial opens a client of the nodes at these addresses, separated by commas: "10.0.0.1:7700,10.0.0.2:7700". The first node that
 // works is used; the others follow where it does not. It returns when one node has answered. Where none can be reached it logs
-// that and returns too: asks are [Unreachable] until one is there. A node that wants another token or version is an error.
+// that and returns too: asks are [Unreachable] until one is there. A node that wants another token or version is an error, and so is
+// an address where something speaks HTTP.
 func Dial(ctx context.Context, addresses string, opts ...Option) (*Client, error) {
 	c := &Client{options: defaults(), done: make(chan struct{})}
 	for _, option := range opts {
@@ -64,7 +69,7 @@ func Dial(ctx context.Context, addresses string, opts ...Option) (*Client, error
 		deadline = time.Now().Add(dialTimeout)
 	}
 	if cn, verdict := c.route(ctx, deadline); cn == nil {
-		if err := c.dialError(verdict); errors.Is(err, ErrUnauthorised) || errors.Is(err, ErrVersion) {
+		if err := c.dialError(verdict); errors.Is(err, ErrUnauthorised) || errors.Is(err, ErrVersion) || errors.Is(err, ErrWrongDoor) {
 			c.shutOnce()
 			return nil, err
 		}

@@ -130,6 +130,13 @@ func (c *Client) reserveOne(ctx context.Context, deadline time.Time, ask Ask) (*
 			verdict = Verdict(cl.answers[tokenLen])
 		}
 	}
+	if verdict == UnitMismatch && ask.Handle != "" {
+		budget, _ := cl.node.book.get(ask.Handle)
+		c.unitsLogged.Do(func() {
+			c.log.Warn("weir: an ask is in another unit than its budget; further ones are not logged", "handle", ask.Handle,
+				"found", ask.Amount.unit.String(), "expected", budget.Unit.String())
+		})
+	}
 	var hold *Hold
 	if verdict == Granted {
 		single := new(singleHold)

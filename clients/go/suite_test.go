@@ -284,6 +284,7 @@ func (d *driver) open(s step) {
 		d.client = client
 	case expected == "unauthorised" && errors.Is(err, ErrUnauthorised):
 	case expected == "version" && errors.Is(err, ErrVersion):
+	case expected == "wrong_door" && errors.Is(err, ErrWrongDoor):
 	case err == nil:
 		client.shutOnce()
 		d.t.Fatalf("open: no error, expected %v", expected)

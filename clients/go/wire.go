@@ -149,6 +149,9 @@ func frameLen(bytes []byte, most int) (int, error) {
 	if len(bytes) < 6 {
 		return 0, nil
 	}
+	if string(bytes[:5]) == "HTTP/" {
+		return 0, ErrWrongDoor
+	}
 	if encoding := binary.BigEndian.Uint16(bytes[4:]); encoding != sbeLittle {
 		return 0, fmt.Errorf("weir: frame of encoding %#04x, expected %#04x", encoding, sbeLittle)
 	}

@@ -60,6 +60,11 @@ def test_verdicts_of_a_real_node(node):
             assert not answers[0] and not answers[1]
             assert [str(answer.verdict) for answer in answers[2:]] == ["unit_mismatch", "unknown_budget", "granted"]
             assert (await answers[4].release()).verdict == weir.Verdict.RELEASED
+            handle, other = "llm/team-42/ann@example", "the budget is in another unit, the ask in EUR"
+            answers = [await client.reserve(budget, "1", "EUR") for budget in (1001, handle)]
+            answers += await client.reserve_all([weir.Ask(budget, "1", "EUR") for budget in (1001, handle)])
+            assert [answer.detail for answer in answers] == [other, "the budget is in USD, the ask in EUR"] * 2
+            assert repr(answers[0]) == f"Refused(unit_mismatch: {other})"
 
     asyncio.run(play())
 

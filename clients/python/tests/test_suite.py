@@ -52,7 +52,7 @@ def fits(found, expected):
 
 
 ERRORS = {
-    weir.UnauthorisedError: "unauthorised", weir.VersionError: "version", weir.FrameRefusedError: "refused", weir.TooLargeError: "too_large",
+    weir.UnauthorisedError: "unauthorised", weir.VersionError: "version", weir.WrongDoorError: "wrong_door", weir.FrameRefusedError: "refused", weir.TooLargeError: "too_large",
     weir.AmountError: "amount",
 }  # fmt: skip
 

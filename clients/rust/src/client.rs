@@ -1,11 +1,12 @@
 //! The client: what callers use.
 
 use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use money::Unit;
 use wire::{Action, DecideFlags, decide};
 
 use crate::call::{Call, Part};
@@ -67,6 +68,8 @@ pub(crate) struct Inner {
     handles: Handles,
     /// Request ids begin anywhere, so that two clients seldom choose the same.
     next_id: AtomicU64,
+    /// The log has named units that do not fit.
+    units_logged: AtomicBool,
 }
 
 /// A client of one or more nodes. Share it by reference or in an `Arc`: all its methods take `&self`.
@@ -114,6 +117,7 @@ impl Client {
             desks: Mutex::default(),
             handles: Handles::default(),
             next_id: AtomicU64::new(RandomState::new().hash_one(0)),
+            units_logged: AtomicBool::new(false),
             options,
         });
         orders.into_iter().for_each(|order| inner.outbox.take(order, None));
@@ -198,6 +202,9 @@ impl Client {
         loop {
             let ask = Ask { budget: budget.id, ..*ask };
             let decision = self.reserve_at(Some(&conn), &ask, begun, until)?;
+            if decision.verdict() == Verdict::UNIT_MISMATCH {
+                inner.log_units(handle, ask.unit, budget.unit);
+            }
             if decision.verdict() != Verdict::UNKNOWN_BUDGET {
                 return Ok(decision);
             }
@@ -313,6 +320,19 @@ impl Inner {
         }
         let ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
         answers.iter().for_each(|answer| self.options.tell(What::Reserve, answer.verdict, ns));
+    }
+
+    /// Logs, once, that an ask is in another unit than its budget.
+    fn log_units(&self, handle: &str, found: Option<Unit>, expected: Option<Unit>) {
+        if !self.units_logged.swap(true, Ordering::Relaxed) {
+            let text =
+                |unit: Option<Unit>| unit.map_or("another".to_string(), |unit| unit.to_string());
+            (self.options.log)(&format!(
+                "an ask of {handle} is in the unit {}, the budget in {}; further ones are not logged",
+                text(found),
+                text(expected)
+            ));
+        }
     }
 
     fn desk(&self) -> Desk {

@@ -127,7 +127,11 @@ pub(crate) fn dial(
     let stream = Transport::new(stream, address, options)?;
     greet(&stream, options)?;
     let mut input = Input { bytes: vec![0; READ_LEN], filled: 0 };
-    let (batch_max, version) = welcomed(&stream, &mut input, options.connect)?;
+    let welcome = welcomed(&stream, &mut input, options.connect);
+    if input.bytes[..input.filled].starts_with(b"HTTP/") {
+        return Err(NoConn::Refused(Error::WrongDoor(address.clone())));
+    }
+    let (batch_max, version) = welcome?;
     stream.socket().set_read_timeout(None)?;
     let conn = Arc::new(Conn {
         node,

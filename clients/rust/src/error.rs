@@ -13,6 +13,8 @@ pub enum Error {
     Unauthorised(String),
     /// The node and this client have no version of the schema in common.
     Version(String),
+    /// The address is not that of a node's batch door: something there speaks HTTP.
+    WrongDoor(String),
     /// The node refused a frame as broken, or an answer cannot be understood.
     Refused {
         /// Its reason, by name.
@@ -50,6 +52,9 @@ impl fmt::Display for Error {
                 write!(f, "the node does not let this client in: {detail}")
             }
             Error::Version(detail) => write!(f, "no common version of the protocol: {detail}"),
+            Error::WrongDoor(address) => {
+                write!(f, "{address} speaks HTTP: this is not the batch door (default port 7700)")
+            }
             Error::Refused { reason, detail } => {
                 write!(f, "the node refused a frame as {reason}: {detail}")
             }

@@ -29,6 +29,7 @@ from ._verdict import (
     Verdict,
     VersionError,
     WeirError,
+    WrongDoorError,
 )
 from ._wire import ProtocolError
 
@@ -55,6 +56,7 @@ __all__ = [
     "Verdict",
     "VersionError",
     "WeirError",
+    "WrongDoorError",
     "connect",
     "connect_sync",
 ]

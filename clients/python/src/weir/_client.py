@@ -125,7 +125,8 @@ class Client:
     async def open(self) -> Client:
         """Opens the client. It returns when a node has answered; where none can be reached it logs that and returns too.
 
-        Raises UnauthorisedError or VersionError where the node wants another token or version, SpoolError for the spool.
+        Raises UnauthorisedError or VersionError where the node wants another token or version, WrongDoorError where something speaks
+        HTTP at its address, SpoolError for the spool.
         """
         self.loop = asyncio.get_running_loop()
         connection, verdict = await self._route(time.monotonic() + 5.0)
@@ -268,6 +269,7 @@ class Client:
         connection, verdict = await self._route_open(deadline)
         if connection is None:
             return Refused(verdict)
+        name = budget
         if isinstance(budget, str):
             found = await self._find(connection, budget, deadline)
             if found.verdict != Verdict.GRANTED:
@@ -290,7 +292,7 @@ class Client:
         if not call.answers:
             return Refused(Verdict.UNREACHABLE)
         token, code = call.answers[0]
-        return Refused(VERDICTS[code]) if code else Hold(self, connection.node, token, exact, request_id)
+        return _refused(code, exact, connection.node, name) if code else Hold(self, connection.node, token, exact, request_id)
 
     async def find(self, handle: str, *, timeout: float | None = None) -> Found:
         """Asks the first node that works which budget a handle stands for.
@@ -347,12 +349,12 @@ class Client:
         try:
             while at < len(whole) or waiting:
                 if at == len(whole) or len(waiting) == WINDOW:
-                    await self._take(waiting, exact, answers, deadline)
+                    await self._take(waiting, whole, exact, answers, deadline)
                     continue
                 connection, verdict = await self._route_open(deadline)
                 if connection is None:
                     while waiting:
-                        await self._take(waiting, exact, answers, deadline)
+                        await self._take(waiting, whole, exact, answers, deadline)
                     answers += [Refused(verdict)] * (len(whole) - at)
                     break
                 count = _frame_of(whole, at, connection.batch_max)
@@ -411,8 +413,9 @@ class Client:
         return call, ids
 
     async def _take(
-        self, waiting: list[tuple[Call, int, list[int]]], exact: list[Amount], answers: list[Hold | Refused], deadline: float
-    ) -> None:
+        self, waiting: list[tuple[Call, int, list[int]]], whole: list[Ask], exact: list[Amount], answers: list[Hold | Refused],
+        deadline: float,
+    ) -> None:  # fmt: skip
         """Waits for the answer to the oldest frame of a call."""
         call, at, ids = waiting.pop(0)
         verdict = await self._answer(call, deadline)
@@ -420,9 +423,12 @@ class Client:
             answers += [Refused(verdict)] * len(ids)
             return
         node = call.node
-        for entry, amount, request_id in zip(call.answers, exact[at : at + len(ids)], ids):
+        for place, (entry, request_id) in enumerate(zip(call.answers, ids), at):
             token, code = entry
-            answers.append(Refused(VERDICTS[code]) if code else Hold(self, node, token, amount, request_id))
+            if code:
+                answers.append(_refused(code, exact[place], node, whole[place].budget))
+            else:
+                answers.append(Hold(self, node, token, exact[place], request_id))
         # The answer had too few entries.
         answers += [Refused(Verdict.UNREACHABLE)] * (len(ids) - len(call.answers))
 
@@ -551,6 +557,16 @@ def _exact(amount: str | Decimal | int, unit: str) -> Amount:
             _AMOUNTS.clear()
         _AMOUNTS[amount, unit] = known
     return known
+
+
+def _refused(code: int, amount: Amount, node: Node, budget: int | str) -> Refused:
+    """A node's no; that to another unit than the budget's names both, where the budget was looked up by its handle."""
+    verdict = VERDICTS[code]
+    if verdict != Verdict.UNIT_MISMATCH:
+        return Refused(verdict)
+    found = node.found.get(budget) if isinstance(budget, str) else None
+    unit = found.unit if found is not None and found.unit != amount.unit else "another unit"
+    return Refused(verdict, f"the budget is in {unit}, the ask in {amount.unit}")
 
 
 _CODES: dict[str, bytes] = {}

@@ -21,16 +21,18 @@ if TYPE_CHECKING:
 class Refused:
     """A no to an ask: a value, not an error. It is false, so that ``if not hold`` reads well."""
 
-    __slots__ = ("verdict",)
+    __slots__ = ("detail", "verdict")
 
-    def __init__(self, verdict: Verdict) -> None:
+    def __init__(self, verdict: Verdict, detail: str = "") -> None:
         self.verdict = verdict
+        self.detail = detail
+        """What the library can say beyond the verdict, for people: of UNIT_MISMATCH the units."""
 
     def __bool__(self) -> Literal[False]:
         return False
 
     def __repr__(self) -> str:
-        return f"Refused({self.verdict})"
+        return f"Refused({self.verdict}: {self.detail})" if self.detail else f"Refused({self.verdict})"
 
 
 class Hold:

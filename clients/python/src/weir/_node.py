@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ._connection import WINDOW, Connection, Found
-from ._verdict import UnauthorisedError, VersionError, WeirError
+from ._verdict import UnauthorisedError, VersionError, WeirError, WrongDoorError
 
 if TYPE_CHECKING:
     from ._client import Client
@@ -102,8 +102,8 @@ class Node:
                     self.refusal = None
                 self._announce()
         except (OSError, asyncio.TimeoutError, WeirError) as error:
-            if isinstance(error, (UnauthorisedError, VersionError)):
-                self.refusal = error
+            if isinstance(error, (UnauthorisedError, VersionError, WrongDoorError)):
+                self.refusal = type(error)(f"{self.address}: {error}")
             self._failures += 1
             self._failed_at = time.monotonic()
             self.put_last()

@@ -101,6 +101,10 @@ class VersionError(WeirError):
     """The node speaks no version of the protocol that this library speaks."""
 
 
+class WrongDoorError(WeirError):
+    """The address is not that of a node's batch door: something there speaks HTTP."""
+
+
 class FrameRefusedError(WeirError):
     """The node found a frame broken; nothing in it took effect."""
 

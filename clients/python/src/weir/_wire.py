@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ._verdict import WeirError
+from ._verdict import WeirError, WrongDoorError
 
 SCHEMA = 7700
 SBE_LITTLE = 0xEB50
@@ -125,6 +125,8 @@ def frame_length(buffer: bytes | bytearray, at: int, most: int) -> int:
     if len(buffer) - at < _FRAME.size:
         return 0
     length, encoding = _FRAME.unpack_from(buffer, at)
+    if bytes(buffer[at : at + 5]) == b"HTTP/":
+        raise WrongDoorError("it speaks HTTP: this is not the batch door (default port 7700)")
     if encoding != SBE_LITTLE:
         raise ProtocolError(f"frame of encoding {encoding:#06x}, expected {SBE_LITTLE:#06x}")
     if not HEADER <= length <= most:

@@ -69,6 +69,7 @@ fn kind(error: &Error) -> &'static str {
     match error {
         Error::Unauthorised(_) => "unauthorised",
         Error::Version(_) => "version",
+        Error::WrongDoor(_) => "wrong_door",
         Error::Refused { .. } => "refused",
         Error::Amount(_) => "amount",
         Error::TooLarge { .. } => "too_large",
