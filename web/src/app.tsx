@@ -11,7 +11,7 @@ import { Boundary } from "./ui/Boundary";
 import { useAnnounced } from "./ui/announce";
 import { Choice, Empty, Loading, Logo } from "./ui/parts";
 import { setTheme, useTheme } from "./ui/theme";
-import { type Page, addressOf, follow, usePlace } from "./url/router";
+import { type Page, TOP, addressOf, follow, titleOf, usePlace } from "./url/router";
 
 const CampaignPage = lazy(() => import("./campaign/CampaignPage"));
 const EnginePage = lazy(() => import("./engine/EnginePage"));
@@ -20,19 +20,8 @@ const FixPage = lazy(() => import("./fix/FixPage"));
 const VaultPage = lazy(() => import("./vault/VaultPage"));
 const AuditPage = lazy(() => import("./audit/AuditPage"));
 
-const LINKS: readonly [Page, string][] = [
-  ["campaigns", "Budgets"],
-  ["engine", "Engine room"],
-  ["vault", "Vault"],
-  ["fix", "FIX sessions"],
-  ["audit", "Audit log"],
-];
-
 /** Pages that stand behind another one, whose link is marked then. */
-const BEHIND: Partial<Record<Page, [of: Page, title: string]>> = {
-  campaign: ["campaigns", ""],
-  costs: ["engine", "CPU cost"],
-};
+const BEHIND: Partial<Record<Page, Page>> = { campaign: "campaigns", costs: "engine" };
 
 function Header({ page, feed }: { page: Page; feed: Feed }) {
   const theme = useTheme();
@@ -43,14 +32,14 @@ function Header({ page, feed }: { page: Page; feed: Feed }) {
         Weir
       </a>
       <nav aria-label="Pages">
-        {LINKS.map(([to, title]) => (
+        {TOP.filter((to) => !(to in BEHIND)).map((to) => (
           <a
             key={to}
             href={addressOf(to)}
             onClick={follow}
-            aria-current={to === page || to === BEHIND[page]?.[0] ? "page" : undefined}
+            aria-current={to === page || to === BEHIND[page] ? "page" : undefined}
           >
-            {title}
+            {titleOf(to)}
           </a>
         ))}
       </nav>
@@ -93,7 +82,7 @@ export function App({ feed }: { feed: Feed }) {
   const me = useLoaded("me", api.me);
   const isSignedOut = useSignedOut(feed, me.again);
   const spoken = useAnnounced();
-  const title = LINKS.find(([page]) => page === place.page)?.[1] ?? BEHIND[place.page]?.[1];
+  const title = titleOf(place.page);
   useEffect(() => {
     if (title) document.title = `${title} · Weir`;
   }, [title]);

@@ -1,6 +1,9 @@
 //! The dashboard's files, packed when the crate was compiled, and the pages of the documentation that errors lead to, which whoever
 //! opens the door brings along.
 
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
 use axum::Router;
 use axum::extract::{Path, RawQuery};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -90,10 +93,16 @@ fn is_id(text: &str) -> bool {
     (1..=20).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
+/// Names and titles of the pages beside the list and a budget's: the browser compiles the same file in.
+static PAGES: LazyLock<BTreeMap<&str, &str>> = LazyLock::new(|| {
+    serde_json::from_str(include_str!("../../../web/src/url/pages.json")).unwrap_or_default()
+});
+
 /// Does the dashboard have a page there? The same as `placeOf` in `web/src/url/router.ts`.
 fn is_page(path: &str) -> bool {
     let path = path.trim_end_matches('/');
-    matches!(path, "" | "engine" | "costs" | "audit")
+    path.is_empty()
+        || PAGES.contains_key(path)
         || path.strip_prefix("campaign/").is_some_and(|name| is_id(name) || is_handle(name))
 }
 
@@ -248,7 +257,9 @@ mod tests {
             Found::Nowhere(asset) => Some((asset.path, false)),
         };
         assert_eq!(found("assets/app-1234.js"), Some(("assets/app-1234.js", true)));
-        for page in ["", "campaign/17", "engine", "costs", "audit/", "campaign/x/y.z"] {
+        let named = ["engine", "costs", "vault", "fix", "audit"];
+        assert!(named.iter().all(|page| PAGES.contains_key(page)), "{PAGES:?}");
+        for page in ["", "campaign/17", "audit/", "campaign/x/y.z"].iter().chain(&named) {
             assert_eq!(found(page), Some(("index.html", true)), "{page}");
         }
         for nowhere in ["nowhere", "campaign/a%20b", "engine/1", "campaign/123456789012345678901"] {

@@ -1,12 +1,24 @@
 // Addresses under /ui/ and the browser's history; 50 lines instead of a library.
 import { useSyncExternalStore } from "react";
 import { isHandle } from "./handle";
+import PAGES from "./pages.json";
 
 const BASE = "/ui/";
 const MOVED = "weir:moved";
 const LEAVING = "weir:leaving";
 
-export type Page = "campaigns" | "campaign" | "engine" | "costs" | "vault" | "fix" | "audit" | "unknown";
+/** Pages that have their name as address. The node reads the same file: it answers 404 for any other. */
+type Named = keyof typeof PAGES;
+
+export type Page = "campaigns" | "campaign" | Named | "unknown";
+
+export const isNamed = (text: string): text is Named => Object.hasOwn(PAGES, text);
+
+export const titleOf = (page: Page): string | undefined =>
+  page === "campaigns" ? "Budgets" : isNamed(page) ? PAGES[page] : undefined;
+
+/** In the order of the menu. */
+export const TOP: readonly Page[] = ["campaigns", ...Object.keys(PAGES).filter(isNamed)];
 
 export interface Address {
   page: Page;
@@ -37,11 +49,7 @@ export function placeOf(path: string, search: string): Address {
   }
   if (more.length > 0) return { page: "unknown", id: "", search };
   if (page === "") return { page: "campaigns", id: "", search };
-  if (
-    (page === "engine" || page === "costs" || page === "vault" || page === "fix" || page === "audit") &&
-    id === ""
-  )
-    return { page, id: "", search };
+  if (isNamed(page) && id === "") return { page, id: "", search };
   return { page: "unknown", id: "", search };
 }
 
