@@ -179,6 +179,12 @@ pub struct TimedFloors<'t> {
 }
 
 impl<'t> TimedFloors<'t> {
+    /// Is there a floor that goes by the duration?
+    #[must_use]
+    pub fn is_stated(self) -> bool {
+        self.per_second_micros.is_some() || self.ranges().next().is_some()
+    }
+
     /// The floors of `durfloors`, in order. A range without a floor, or with one of 0 or less, says nothing: `bidfloor` holds there.
     pub fn ranges(self) -> impl Iterator<Item = DurationFloor> + 't {
         let ranges = self.ranges.items().filter(|range| range.is_object());

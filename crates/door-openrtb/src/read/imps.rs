@@ -70,23 +70,38 @@ impl<'t> Walk<'_, 't> {
         if imp.id.is_empty() || imp.id.len() > self.limits.id_bytes_max {
             return Err(BadRequest::ImpId.into());
         }
-        imp.floor = self.floor(floor, currency);
+        let streams = [&mut imp.video, &mut imp.audio].into_iter().flatten();
+        let timed = streams.map(|stream| &mut stream.timed_floors);
+        imp.floor = self.floor(floor, currency, timed);
         Ok(imp)
     }
 
-    /// A floor without a currency is in USD. A currency that is none makes any floor above zero unreachable.
-    fn floor(&self, price: Json<'_>, currency: Json<'_>) -> Floor {
+    /// A floor without a currency is in USD. A currency that is none makes any floor above zero unreachable, also one by
+    /// duration.
+    fn floor<'f>(
+        &self,
+        price: Json<'_>,
+        currency: Json<'_>,
+        timed: impl IntoIterator<Item = &'f mut TimedFloors<'t>>,
+    ) -> Floor
+    where
+        't: 'f,
+    {
         let micros = price.price().map_or(0, Decimal::as_floor);
         let known = match currency.text() {
             None => Some(self.usd),
             Some("USD") => Some(self.usd),
             Some(code) => currency_of(code),
         };
-        match known {
-            Some(currency) => Floor { micros, currency },
-            None if micros == 0 => Floor { micros, currency: self.usd },
-            None => Floor { micros: UNREACHABLE_MICROS, currency: self.usd },
+        if let Some(currency) = known {
+            return Floor { micros, currency };
         }
+        let mut is_asked = micros > 0;
+        for floors in timed.into_iter().filter(|floors| floors.is_stated()) {
+            floors.per_second_micros = Some(UNREACHABLE_MICROS);
+            is_asked = true;
+        }
+        Floor { micros: if is_asked { UNREACHABLE_MICROS } else { 0 }, currency: self.usd }
     }
 
     fn banner(&mut self, json: Json<'t>) -> Read<Option<Banner<'t>>> {
@@ -198,7 +213,7 @@ impl<'t> Walk<'_, 't> {
                 _ => timed_floor(&mut deal.timed_floors, key, value),
             }
         }
-        deal.floor = self.floor(floor, currency);
+        deal.floor = self.floor(floor, currency, [&mut deal.timed_floors]);
         Ok((!deal.id.is_empty() && deal.id.len() <= self.limits.id_bytes_max).then_some(deal))
     }
 }

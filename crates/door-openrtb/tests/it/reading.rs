@@ -270,6 +270,33 @@ fn the_floor_is_the_deals_then_the_durations_then_the_impressions() {
     });
 }
 
+/// It must not count as one in dollars, which may be far below it.
+#[test]
+fn a_floor_by_duration_in_no_currency_is_out_of_reach() {
+    let none = r#""bidfloorcur":"QQQ""#;
+    for (timed, is_met) in [
+        (r#""durfloors":[{"mindur":1,"maxdur":60,"bidfloor":2}]"#, false),
+        (r#""mincpmpersec":0.1"#, false),
+        (r#""mincpmpersec":0,"durfloors":[{"bidfloor":0}]"#, true),
+    ] {
+        let fields = format!(
+            r#"{none},"video":{{{timed}}},"banner":{{}},"pmp":{{"deals":[{{"id":"d",{none},{timed}}}]}}"#
+        );
+        let expected = if is_met { 0 } else { UNREACHABLE_MICROS };
+        read(&imp(&fields), |request| {
+            let imp = &request.imps[0];
+            for deal in [None, request.deals(imp).first()] {
+                for (mtype, duration) in
+                    [(Mtype::Banner, None), (Mtype::Video, Some(15)), (Mtype::Video, None)]
+                {
+                    let floor = request.floor(imp, deal, mtype, duration);
+                    assert_eq!(floor.micros, expected, "{fields} {mtype:?} {duration:?}");
+                }
+            }
+        });
+    }
+}
+
 /// Whoever sends 0 as "none" is not offered everything below its floor.
 #[test]
 fn a_floor_by_duration_of_nothing_leaves_the_impressions() {

@@ -316,6 +316,14 @@ fn floors_and_attributes_are_those_of_their_format() {
     assert_eq!(bidders("", &ranges("1.00", "100"), ""), (true, true));
     assert_eq!(bidders("", &ranges("100", "1.00"), ""), (true, false));
     assert_eq!(bidders("", &ranges("1.00", "1.00"), r#","bidfloor":50"#), (true, true));
+    // One in a currency that does not exist, or that has no rate, is no floor in dollars.
+    for currency in ["QQQ", "JPY"] {
+        let of = format!(r#","bidfloorcur":"{currency}""#);
+        for timed in [ranges("1.00", "1.00"), r#","mincpmpersec":0.01"#.to_string()] {
+            assert_eq!(bidders("", &timed, &of), (false, false), "{timed} in {currency}");
+        }
+        assert_eq!(bidders("", "", &of), (true, true), "none in {currency}");
+    }
     let deal =
         |timed: &str| format!(r#","pmp":{{"private_auction":1,"deals":[{{"id":"d"{timed}}}]}}"#);
     assert_eq!(bidders("", "", &deal("")), (false, false), "no campaign has the deal");

@@ -180,7 +180,7 @@ impl Lists {
             let by_second = timed.per_second_micros.map(|micros| terms.gross(micros));
             let lists = DealLists {
                 id: words.key(Space::Deal, deal.id),
-                floor: terms.floor(deal.floor, is_timed(timed)),
+                floor: terms.floor(deal.floor, timed.is_stated()),
                 floor_per_second_micros: by_second,
                 floors: self.read_floors(timed, terms),
                 at: at(deal.auction_type),
@@ -294,12 +294,8 @@ fn dynamic_pod(stream: &Stream<'_>) -> Option<Pod> {
     Some(Pod { duration_s, ads_max: stream.pod_ads_max.unwrap_or(u32::MAX) })
 }
 
-fn is_timed(floors: TimedFloors<'_>) -> bool {
-    floors.per_second_micros.is_some() || floors.ranges().next().is_some()
-}
-
 fn has_timed_floor(imp: &Imp<'_>) -> bool {
-    [&imp.video, &imp.audio].into_iter().flatten().any(|stream| is_timed(stream.timed_floors))
+    [&imp.video, &imp.audio].into_iter().flatten().any(|stream| stream.timed_floors.is_stated())
 }
 
 /// Impressions of one pod have one number: the position of the first of them, from 1. 0 is no pod.
