@@ -6,12 +6,12 @@ import { Neighbours } from "./campaigns/Neighbours";
 import type { Feed } from "./live/feed";
 import { FileBar } from "./ui/FileBar";
 import { SignIn } from "./ui/SignIn";
-import { FreshnessBadge } from "./ui/FreshnessBadge";
+import { AskedBadge, FreshnessBadge } from "./ui/FreshnessBadge";
 import { Boundary } from "./ui/Boundary";
 import { useAnnounced } from "./ui/announce";
 import { Choice, Empty, Loading, Logo } from "./ui/parts";
 import { setTheme, useTheme } from "./ui/theme";
-import { type Page, TOP, addressOf, follow, titleOf, usePlace } from "./url/router";
+import { type Page, TOP, addressOf, follow, isNamed, titleOf, usePlace } from "./url/router";
 
 const CampaignPage = lazy(() => import("./campaign/CampaignPage"));
 const EnginePage = lazy(() => import("./engine/EnginePage"));
@@ -44,7 +44,8 @@ function Header({ page, feed }: { page: Page; feed: Feed }) {
         ))}
       </nav>
       <span className="toolbar-rest" />
-      <FreshnessBadge feed={feed} />
+      {/* These show nothing of the live table. */}
+      {isNamed(page) ? <AskedBadge /> : <FreshnessBadge feed={feed} />}
       <Choice
         label="Theme"
         value={theme}

@@ -106,9 +106,9 @@ async function settle(): Promise<void> {
   await act(async () => void (await new Promise((done) => setTimeout(done, 350))));
 }
 
-async function show(address: string): Promise<void> {
+async function show(address: string, feed: Feed = new StillFeed(tableOf(rows))): Promise<void> {
   history.replaceState(null, "", address);
-  act(() => root.render(<App feed={new StillFeed(tableOf(rows))} />));
+  act(() => root.render(<App key={address} feed={feed} />));
   await settle();
   await settle();
 }
@@ -688,6 +688,24 @@ describe("other pages", () => {
     node["GET /node"] = () => Response.json({ title: "stopping", detail: "the node stops" }, { status: 503 });
     await show("/ui/engine");
     expectWords("stopping", "the node stops", "Try again");
+  });
+
+  it("the badge speaks of what the page asked for, not of a table that it does not show", async () => {
+    const badge = () => document.querySelector<HTMLElement>(".freshness")!;
+    const waiting = new Feed("ws://127.0.0.1/v1/live", () => null);
+    for (const page of ["engine", "costs", "vault", "fix", "audit"]) {
+      await show(`/ui/${page}`, waiting);
+      expect([page, badge().dataset.fresh, badge().textContent]).toEqual([
+        page,
+        "fresh",
+        expect.stringMatching(/^●read \d\.\d s agolive$/),
+      ]);
+    }
+    await show("/ui/", waiting);
+    expect([badge().dataset.fresh, badge().textContent]).toEqual(["none", "○connecting"]);
+    node["GET /node"] = () => Response.json({ title: "stopping", detail: "the node stops" }, { status: 503 });
+    await show("/ui/engine", waiting);
+    expect([badge().dataset.fresh, badge().textContent]).toEqual(["stale", "▲refused"]);
   });
 
   it("asks for a token where one is needed", async () => {

@@ -4,6 +4,7 @@ import { type Frame, readFrame } from "../src/live/codec";
 import { BUDGETS_ENTRY, DELTA_BLOCK, SNAPSHOT_BLOCK, STATES_ENTRY } from "../src/live/layout";
 import { Freshness, TICK_MS } from "../src/live/freshness";
 import { Sequence } from "../src/live/sequence";
+import { askedShape } from "../src/ui/FreshnessBadge";
 import { goldenBytes } from "./golden";
 
 const BLOCK_AT = 8;
@@ -130,6 +131,20 @@ describe("freshness", () => {
     expect(states).toEqual(["fresh", "fresh", "late", "late", "stale"]);
     expect(new Freshness().state(0)).toBe("stale");
   });
+});
+
+describe("what a page asked for", () => {
+  const problem = { type: "about:blank", title: "stopping", status: 503, detail: "" };
+  it.each([
+    [NaN, null, "none"],
+    [0, null, "fresh"],
+    [5_999, null, "fresh"],
+    [6_000, null, "late"],
+    [12_000, null, "stale"],
+    [0, problem, "stale"],
+  ])("%d ms after it came, with the problem %o: %s", (ageMs, problem, shape) =>
+    expect(askedShape({ atMs: -ageMs, everyMs: 2_000, problem }, 0)).toBe(shape),
+  );
 });
 
 describe("back-off", () => {

@@ -1,4 +1,4 @@
-import { useCallback, useEffect, useState } from "react";
+import { useCallback, useEffect, useState, useSyncExternalStore } from "react";
 import { problemOf } from "./client";
 import type { Problem } from "./types";
 
@@ -39,4 +39,44 @@ export function useLoaded<T>(key: string, load: (signal: AbortSignal) => Promise
   }, [key, round, everyMs, again]);
   const own = state.key === key;
   return { value: own ? state.value : null, problem: own ? state.problem : null, again };
+}
+
+/** How the figures stand of a page that asks the node for them itself: what the badge says there. */
+export interface Asked {
+  /** When they came, by the browser's clock; NaN before the first answer. */
+  atMs: number;
+  everyMs: number;
+  problem: Problem | null;
+}
+
+const NOTHING_ASKED: Asked = { atMs: NaN, everyMs: 0, problem: null };
+let asked = NOTHING_ASKED;
+const askers = new Set<() => void>();
+
+function report(now: Asked): void {
+  asked = now;
+  for (const changed of askers) changed();
+}
+
+function subscribe(changed: () => void): () => void {
+  askers.add(changed);
+  return () => void askers.delete(changed);
+}
+
+export const useAsked = (): Asked => useSyncExternalStore(subscribe, () => asked);
+
+/** `useLoaded` for what a page is about: the badge says how old that is. */
+export function usePageLoaded<T>(
+  key: string,
+  load: (signal: AbortSignal) => Promise<T>,
+  everyMs: number,
+): Loaded<T> {
+  const loaded = useLoaded(key, load, everyMs);
+  const { value, problem } = loaded;
+  useEffect(() => {
+    if (problem !== null) report({ ...asked, everyMs, problem });
+    else report({ atMs: value === null ? NaN : Date.now(), everyMs, problem });
+  }, [value, problem, everyMs]);
+  useEffect(() => () => report(NOTHING_ASKED), []);
+  return loaded;
 }

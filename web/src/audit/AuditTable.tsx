@@ -2,7 +2,7 @@
 import { useState } from "react";
 import { api } from "../api/client";
 import type { AuditRecord, AuditRow, BulkAnswer } from "../api/types";
-import { useLoaded } from "../api/use";
+import { usePageLoaded } from "../api/use";
 import { periodsGone } from "../campaign/windows";
 import { announce } from "../ui/announce";
 import { Loading, ProblemNote } from "../ui/parts";
@@ -25,7 +25,7 @@ export function AuditTable({ query, may, done }: Props) {
   const [cursor, setCursor] = useState<string | null>(null);
   const [opened, setOpened] = useState<AuditRecord | null>(null);
   const address = query + (cursor === null ? "" : `&cursor=${cursor}`);
-  const { value, problem, again } = useLoaded(
+  const { value, problem, again } = usePageLoaded(
     `audit ${address}`,
     (signal) => api.audit(address, signal),
     REFRESH_MS,

@@ -1,7 +1,7 @@
 // The cost sheet of the last minute: what each abstraction takes of a request, what another way would, and why it may stay.
 import { api } from "../api/client";
 import type { CostRow, Costs, Nanos } from "../api/types";
-import { useLoaded } from "../api/use";
+import { usePageLoaded } from "../api/use";
 import { words } from "../live/codes";
 import { Bar, Card, Empty, Figure, Loading, ProblemNote } from "../ui/parts";
 import { count } from "../ui/numbers";
@@ -14,7 +14,7 @@ const REFRESH_MS = 60_000;
 const NONE_COMPARED = "no_alternative";
 
 export default function CostsPage() {
-  const { value, problem, again } = useLoaded("costs", api.costs, REFRESH_MS);
+  const { value, problem, again } = usePageLoaded("costs", api.costs, REFRESH_MS);
   return (
     <main className="page">
       <header className="page-head">

@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "react";
 import { api } from "../api/client";
 import type { Door, Node } from "../api/types";
-import { useLoaded } from "../api/use";
+import { usePageLoaded } from "../api/use";
 import { words } from "../live/codes";
 import { Bar, Card, Figure, Loading, ProblemNote } from "../ui/parts";
 import { count, micros, percentOfPpm, short } from "../ui/numbers";
@@ -50,7 +50,7 @@ function useHeat(node: Node | null): Heat {
 }
 
 export default function EnginePage() {
-  const { value: node, problem, again } = useLoaded("node", api.node, POLL_MS);
+  const { value: node, problem, again } = usePageLoaded("node", api.node, POLL_MS);
   const heat = useHeat(node);
   if (node === null)
     return (

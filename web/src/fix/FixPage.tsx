@@ -2,7 +2,7 @@
 import { useState } from "react";
 import { api } from "../api/client";
 import type { FixSession, Me } from "../api/types";
-import { useLoaded } from "../api/use";
+import { useLoaded, usePageLoaded } from "../api/use";
 import { Card, Empty, Figure, Loading, ProblemNote } from "../ui/parts";
 import { count, micros } from "../ui/numbers";
 import { age } from "../ui/time";
@@ -15,7 +15,7 @@ import "./fix.css";
 const POLL_MS = 1_000;
 
 export default function FixPage({ me }: { me: Me | null }) {
-  const { value, problem, again } = useLoaded("fix", api.fixSessions, POLL_MS);
+  const { value, problem, again } = usePageLoaded("fix", api.fixSessions, POLL_MS);
   const node = useLoaded("node of fix", api.node, POLL_MS).value;
   const [asked, setAsked] = useState<{ act: Act; session: FixSession } | null>(null);
   const [shown, setShown] = useState<string | null>(null);

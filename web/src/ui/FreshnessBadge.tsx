@@ -1,10 +1,13 @@
-// "As of", by the bank's clock, and how the connection stands: words and a shape, not colour alone.
+// How old the figures of a page are, and how the connection stands: words and a shape, not colour alone.
 import { useEffect, useState, useSyncExternalStore } from "react";
+import { type Asked, useAsked } from "../api/use";
 import type { Feed } from "../live/feed";
 import { announce } from "./announce";
 import { age, exactTime } from "./time";
 
-const SHAPE = { fresh: "●", late: "◐", stale: "▲" } as const;
+/** `none`: figures are on their way, and none is late. */
+const SHAPE = { none: "○", fresh: "●", late: "◐", stale: "▲" } as const;
+type Shape = keyof typeof SHAPE;
 
 function useNow(everyMs: number): number {
   const [nowMs, setNowMs] = useState(Date.now);
@@ -15,28 +18,37 @@ function useNow(everyMs: number): number {
   return nowMs;
 }
 
+/** The page greys its figures by the same word, and the change is spoken. */
+function useSaid(fresh: Shape, said: string): void {
+  useEffect(() => {
+    document.documentElement.dataset.fresh = fresh;
+  }, [fresh]);
+  useEffect(() => announce(said), [said]);
+}
+
+/** Of the table, which the live stream fills: by the bank's clock. */
 export function FreshnessBadge({ feed }: { feed: Feed }) {
   const state = useSyncExternalStore(feed.subscribe, feed.snapshotState);
   // Each step is a picture of the page: two of them cost as much as an update of the table.
   const nowMs = useNow(1_000);
   const { freshness } = feed;
   const known = Number.isFinite(freshness.asOfMs);
-  const fresh =
+  const isBeginning = state.connection === "connecting" || state.connection === "loading";
+  const fresh: Shape =
     state.connection === "live" && known
       ? freshness.state(nowMs)
       : known && freshness.state(nowMs) !== "stale"
         ? "late"
-        : "stale";
+        : !known && isBeginning && state.attempt === 0
+          ? "none"
+          : "stale";
   const said = connectionWords(state.connection, fresh);
-  useEffect(() => {
-    document.documentElement.dataset.fresh = fresh;
-  }, [fresh]);
-  useEffect(() => announce(said), [said]);
+  useSaid(fresh, said);
   return (
     <div className="freshness" data-fresh={fresh}>
       <span aria-hidden="true">{SHAPE[fresh]}</span>
       {known && <span className="figures freshness-clock">as of {exactTime(freshness.asOfMs, "UTC")}</span>}
-      <span className="figures">{known ? `${age(freshness.ageMs(nowMs))} ago` : "no figures yet"}</span>
+      {known && <span className="figures">{age(freshness.ageMs(nowMs))} ago</span>}
       <span className="freshness-state">{said}</span>
       {state.connection === "waiting" && (
         <>
@@ -53,7 +65,36 @@ export function FreshnessBadge({ feed }: { feed: Feed }) {
   );
 }
 
-function connectionWords(connection: string, fresh: keyof typeof SHAPE): string {
+/** Rounds that may fail to come before figures are late, and old. */
+const [LATE_ROUNDS, STALE_ROUNDS] = [3, 6];
+
+export function askedShape({ atMs, everyMs, problem }: Asked, nowMs: number): Shape {
+  if (problem !== null) return "stale";
+  if (Number.isNaN(atMs)) return "none";
+  const rounds = (nowMs - atMs) / everyMs;
+  return rounds < LATE_ROUNDS ? "fresh" : rounds < STALE_ROUNDS ? "late" : "stale";
+}
+
+const ASKED_WORDS = { none: "loading", fresh: "live", late: "the node is slow", stale: "the node is silent" };
+
+/** Of a page that asks for its figures itself: by when they came. */
+export function AskedBadge() {
+  const asked = useAsked();
+  const nowMs = useNow(1_000);
+  const { atMs, problem } = asked;
+  const fresh = askedShape(asked, nowMs);
+  const said = problem === null ? ASKED_WORDS[fresh] : problem.status === 0 ? "disconnected" : "refused";
+  useSaid(fresh, said);
+  return (
+    <div className="freshness" data-fresh={fresh}>
+      <span aria-hidden="true">{SHAPE[fresh]}</span>
+      {!Number.isNaN(atMs) && <span className="figures">read {age(Math.max(0, nowMs - atMs))} ago</span>}
+      <span className="freshness-state">{said}</span>
+    </div>
+  );
+}
+
+function connectionWords(connection: string, fresh: Shape): string {
   switch (connection) {
     case "live":
       return fresh === "fresh" ? "live" : "the node is silent";

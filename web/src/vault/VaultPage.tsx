@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "react";
 import { api } from "../api/client";
 import type { Vault, VaultKey } from "../api/types";
-import { useLoaded } from "../api/use";
+import { usePageLoaded } from "../api/use";
 import { Bar, Card, Empty, Figure, Loading, ProblemNote } from "../ui/parts";
 import { count, short } from "../ui/numbers";
 import { dayAndTime, span } from "../ui/time";
@@ -27,7 +27,7 @@ function useRates(vault: Vault | null): Rates {
 export default function VaultPage() {
   const [after, setAfter] = useState("");
   const load = (signal: AbortSignal) => api.vault(after, signal);
-  const { value: vault, problem, again } = useLoaded(`vault ${after}`, load, POLL_MS);
+  const { value: vault, problem, again } = usePageLoaded(`vault ${after}`, load, POLL_MS);
   const rates = useRates(vault);
   return (
     <main className="page">
