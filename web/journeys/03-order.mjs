@@ -2,7 +2,7 @@ import { column, figure, find, grid, header, ready, rows, sorted } from "./lib/g
 import { GROUP } from "./lib/budgets.mjs";
 import { same, until } from "./lib/wait.mjs";
 
-export const title = "sorting by several columns; a steady order, what would move, and frozen figures";
+export const title = "sorting by several columns; a steady order, how old it is, and frozen figures";
 
 const choose = (page, group, name) =>
   page.getByRole("group", { name: group }).getByRole("button", { name, exact: true }).click();
@@ -31,7 +31,7 @@ async function twoColumns(page) {
 }
 
 /**
- * While the pointer is over the rows they stay, and a chip tells what would move. It is pressed by a key: a pointer on its way there
+ * While the pointer is over the rows they stay, and a chip tells how old their order is. It is pressed by a key: a pointer on its way there
  * has left the rows, which then may move by themselves and take the chip away.
  */
 async function steady(page) {
@@ -44,7 +44,7 @@ async function steady(page) {
   await choose(page, "Order of rows", "Steady");
   await grid(page).locator('[role="row"][aria-rowindex="3"]').hover();
   const before = await column(page, "Id");
-  const chip = page.getByRole("button", { name: /rows? would move/ });
+  const chip = page.getByRole("button", { name: /^Order is \d+ s old/ });
   await chip.waitFor();
   same(await column(page, "Id"), before, "rows under the pointer");
   await chip.press("Enter");

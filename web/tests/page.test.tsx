@@ -10,8 +10,10 @@ import { Feed } from "../src/live/feed";
 import {
   DELTA_BLOCK,
   GROUP_HEADER,
+  BUDGETS_ENTRY,
   MESSAGE_HEADER,
   SCHEMA,
+  SNAPSHOT_BLOCK,
   STATES_ENTRY,
   TEMPLATE,
 } from "../src/live/layout";
@@ -134,6 +136,27 @@ describe("the page", () => {
     expect(texts("status")[1]).toContain(`${STATE.status}${words(String(STATE.reason))}, `);
     expect(texts("pace")).toEqual(["–", paceText(Number(STATE.windowSpent) / Number(STATE.windowPlanned))]);
     expect(FakeSocket.last.kinds()).toContain(TEMPLATE.acknowledge);
+  });
+
+  it("shows the rows that have come, and how many are to come", async () => {
+    const part = (firstRow: number) => (view: DataView) => {
+      const block = MESSAGE_HEADER.bytes;
+      view.setUint32(block + SNAPSHOT_BLOCK.firstRow, firstRow, true);
+      view.setUint32(block + SNAPSHOT_BLOCK.rowsTotal, 4, true);
+      const states = block + SNAPSHOT_BLOCK.bytes + 2 * GROUP_HEADER.bytes + 2 * BUDGETS_ENTRY.bytes;
+      for (const row of [0, 1])
+        view.setUint32(states + row * STATES_ENTRY.bytes + STATES_ENTRY.row, firstRow + row, true);
+    };
+    const csv = () => [...document.querySelectorAll("button")].find((one) => one.textContent === "CSV")!;
+    const bar = () => document.querySelector(".status-bar")!.textContent;
+    await receive("snapshot", 1, part(0));
+    expect([texts("name").length, bar(), csv().disabled]).toEqual([2, "2 of 4 budgets have come", true]);
+    expect(document.querySelector(".totals")!.textContent).toBe("");
+    expect(document.querySelector(".freshness")!.getAttribute("data-fresh")).toBe("none");
+    await receive("snapshot", 2, part(2));
+    expect([texts("name").length, csv().disabled]).toEqual([4, false]);
+    expect(bar()).toContain("4 budgets");
+    expect(document.querySelector(".totals")!.textContent).not.toBe("");
   });
 
   it("numbers rows and columns for those who do not see them", async () => {

@@ -65,6 +65,23 @@ describe("sequence", () => {
     expect(sequence.table?.ids).toEqual(["17", "18446744073709551614", "17", "18446744073709551614"]);
   });
 
+  it("the first snapshot can be looked at from its first part on; each look has texts of its own", () => {
+    const sequence = new Sequence();
+    const part = (firstRow: number) => (view: DataView) => {
+      view.setUint32(ROWS_TOTAL_AT, 8, true);
+      view.setUint32(FIRST_ROW_AT, firstRow, true);
+      for (const row of [0, 1]) view.setUint32(STATES_AT + row * STATES_ENTRY.bytes, firstRow + row, true);
+    };
+    const looks = [0, 2, 4, 6].map((firstRow, i) => {
+      sequence.take(frame("snapshot", i + 1, part(firstRow)));
+      return sequence.head;
+    });
+    expect(looks.map((look) => look?.rows)).toEqual([2, 4, 4, undefined]);
+    expect(looks.map((look) => look?.ids.length)).toEqual([2, 4, 4, undefined]);
+    expect(looks[1]!.spent.length).toBe(4);
+    expect([sequence.table?.rows, sequence.table?.units]).toEqual([8, expect.not.arrayContaining([""])]);
+  });
+
   it("a part is accepted before it is read, and only if it is the next one", () => {
     const loaded: number[] = [];
     const sequence: Sequence = new Sequence(() => loaded.push(sequence.loaded));

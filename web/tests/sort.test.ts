@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { radixSort, writeWords } from "../src/grid/radix";
-import { type SortKey, Sorted, clicked, moves } from "../src/grid/sort";
+import { type SortKey, Sorted, clicked, entering } from "../src/grid/sort";
 import type { Table } from "../src/live/table";
 import { numbers, tableOf } from "./made";
 
@@ -82,10 +82,16 @@ describe("rows", () => {
       expect(sortRows(paced, [{ column: "pace", descending }]).at(-1)).toBe(0);
   });
 
-  it("counts who would move", () => {
-    expect(moves(Uint32Array.of(1, 2, 3), Uint32Array.of(1, 3, 2))).toBe(2);
-    expect(moves(Uint32Array.of(1, 2), Uint32Array.of(1))).toBe(1);
-  });
+  it.each([
+    ["stands", [0, 1, 2, 3], [0, 1, 2, 3], null],
+    ["below the view", [0, 1, 2, 3], [0, 1, 3, 2], 0],
+    ["within the view", [0, 1, 2, 3], [1, 0, 2, 3], 0],
+    ["one rises past the view and shifts all", [0, 1, 2, 3], [3, 0, 1, 2], 1],
+    ["others", [0, 1, 2, 3], [3, 2, 1, 0], 2],
+    ["fewer", [0, 1], [2], 1],
+  ] as const)("rows that would come into view: %s", (_, shown, sorted, count) =>
+    expect(entering(Uint32Array.from(shown), Uint32Array.from(sorted), [0, 2])).toBe(count),
+  );
 });
 
 describe("a click on a header", () => {

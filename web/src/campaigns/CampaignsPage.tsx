@@ -9,7 +9,7 @@ import { Choice, Chip, Empty } from "../ui/parts";
 import { budgets, count } from "../ui/numbers";
 import { useKeys } from "../ui/keys";
 import { DEBT_WORDS } from "../ui/status";
-import { browserZone, exactTime } from "../ui/time";
+import { browserZone, exactTime, span } from "../ui/time";
 import { keepList, seenOf } from "../url/list";
 import { type Place, addressOf, go, kept } from "../url/router";
 import { DEFAULT_VIEW, type View, changedView, parseView, viewText } from "../url/view";
@@ -129,6 +129,7 @@ export function CampaignsPage({ feed, me, search }: Props) {
   );
   const searchField = useRef<HTMLInputElement>(null);
   const may = me?.role === "operate";
+  const isComing = useSyncExternalStore(model.subscribe, () => model.summary.isComing);
   const close = () => setOpen(null);
   useKeys({
     "/": () => searchField.current?.focus(),
@@ -189,7 +190,7 @@ export function CampaignsPage({ feed, me, search }: Props) {
           type="button"
           className="button"
           title={unreadWords(view.unread) ?? "What is shown, as a file for spreadsheets"}
-          disabled={view.unread.length > 0}
+          disabled={view.unread.length > 0 || isComing}
           onClick={csv}
         >
           CSV
@@ -275,6 +276,8 @@ function StatusBar({ model, view, setView, may, choose }: BarProps) {
     <div className="status-bar" data-selected={summary.selected > 0 ? "yes" : "no"}>
       {summary.selected > 0 ? (
         <SelectionBar summary={summary} model={model} view={view} may={may} choose={choose} />
+      ) : summary.isComing || (summary.rows === 0 && model.feed.table?.rows !== 0) ? (
+        <Coming feed={model.feed} />
       ) : (
         <Counts summary={summary} view={view} setView={setView} />
       )}
@@ -287,11 +290,11 @@ function StatusBar({ model, view, setView, may, choose }: BarProps) {
 
 /** What stands in the place of rows. */
 function Nothing({ model, feed, setView }: { model: Model; feed: Feed; setView: SetView }) {
-  const { rows, matched } = useSummary(model);
+  const { rows, matched, isComing } = useSummary(model);
   if (rows === 0) return <NoRows feed={feed} />;
   if (matched > 0) return null;
   return (
-    <Empty title="Nothing matches">
+    <Empty title={isComing ? "Nothing matches so far" : "Nothing matches"}>
       <button type="button" className="button" onClick={() => setView({ query: "", terms: [], unread: [] })}>
         Clear search and filters
       </button>
@@ -308,11 +311,23 @@ function NoRows({ feed }: { feed: Feed }) {
       </Empty>
     );
   return (
-    <Empty
-      title={state.loadedRows > 0 ? `${count(state.loadedRows)} budgets so far…` : "Waiting for the node"}
-    >
+    <Empty title="Waiting for the node">
       <p>{state.problem}</p>
     </Empty>
+  );
+}
+
+/** How far the first rows are; sums follow when all are there. */
+function Coming({ feed }: { feed: Feed }) {
+  const { loadedRows, rowsTotal } = useSyncExternalStore(feed.subscribe, feed.snapshotState);
+  if (rowsTotal === 0) return null;
+  return (
+    <span className="coming">
+      <progress value={loadedRows} max={rowsTotal} aria-label="Budgets that have come" />
+      <span className="figures">
+        {count(loadedRows)} of {count(rowsTotal)} budgets have come
+      </span>
+    </span>
   );
 }
 
@@ -378,9 +393,16 @@ function Notices({ summary, model, goOn }: { summary: Summary; model: Model; goO
   return (
     <>
       <span className="toolbar-rest" />
-      {summary.moves > 0 && (
-        <button type="button" className="notice" onClick={() => model.applyOrder()}>
-          {count(summary.moves)} rows would move, apply
+      {summary.held !== null && (
+        <button
+          type="button"
+          className="notice"
+          title="Rows keep their places while you scroll, point or select"
+          onClick={() => model.applyOrder()}
+        >
+          Order is {span(summary.held.ageMs)} old
+          {summary.held.entering > 0 && `, ${count(summary.held.entering)} other rows would be in view`}.
+          Apply
         </button>
       )}
       {summary.frozenAsOfMs !== null && (
@@ -399,7 +421,11 @@ function SelectionBar({
   may,
   choose,
 }: Omit<BarProps, "setView"> & { summary: Summary }) {
-  const why = may ? unreadWords(view.unread) : "Your token may only read";
+  const why = !may
+    ? "Your token may only read"
+    : summary.isComing
+      ? "Budgets are still coming"
+      : unreadWords(view.unread);
   return (
     <div className="selection-bar" role="region" aria-label="Selection">
       <strong className="figures">{count(summary.selected)} selected</strong>
@@ -453,9 +479,11 @@ function SelectionBar({
 const SPEAK_MS = 3_000;
 
 /** One sentence when counts settle, never one a delta. */
-function useAnnounced({ matched, selected, rows }: Summary): void {
+function useAnnounced({ matched, selected, rows, isComing }: Summary): void {
   const text =
-    rows === 0 ? "" : `${matched} ${budgets(matched)}${selected > 0 ? `, ${selected} selected` : ""}`;
+    rows === 0 || isComing
+      ? ""
+      : `${matched} ${budgets(matched)}${selected > 0 ? `, ${selected} selected` : ""}`;
   useEffect(() => {
     const timer = window.setTimeout(() => text !== "" && announce(text), SPEAK_MS);
     return () => window.clearTimeout(timer);

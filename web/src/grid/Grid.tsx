@@ -88,6 +88,7 @@ function watchReader(
     Date.now() - scrolledMs < STILL_MS ||
     model.selection.count(1) > 0 ||
     scroller.contains(document.activeElement);
+  model.inView = () => grid.inView();
   scroller.addEventListener("scroll", onScroll, { passive: true });
   body.addEventListener("pointerenter", onEnter);
   body.addEventListener("pointerleave", onLeave);
@@ -100,6 +101,7 @@ function watchReader(
     body.removeEventListener("pointerover", onPoint);
     body.removeEventListener("focusin", onPoint);
     model.engaged = () => false;
+    model.inView = () => [0, 0];
   };
 }
 
@@ -153,7 +155,8 @@ function usePlaceKept(
   const wanted = useRef(place);
   useEffect(() => {
     const restore = () => {
-      if (wanted.current === null || model.order.length === 0 || grid.current === null) return;
+      if (wanted.current === null || model.order.length === 0 || model.isComing || grid.current === null)
+        return;
       const { column } = wanted.current;
       const position = grid.current.restore(wanted.current);
       wanted.current = null;

@@ -249,6 +249,13 @@ export class LiveGrid {
     }
   }
 
+  /** Places in view, from the first to behind the last. */
+  inView(): [first: number, end: number] {
+    const { top, height } = this.viewed;
+    const { rowHeight } = this.layout;
+    return [Math.floor(top / rowHeight), Math.ceil((top + height - this.body.offsetTop) / rowHeight)];
+  }
+
   /** Rows above and below the view are there for the next scroll, which draws them anew. */
   private isSeen(position: number): boolean {
     const { top, height } = this.viewed;

@@ -7,33 +7,36 @@ import { measured } from "../ui/measured";
 import { type View, viewText } from "../url/view";
 import { Order } from "./order";
 import { Selection } from "./selection";
-import { moves } from "./sort";
+import { entering } from "./sort";
 import type { Counts } from "./totals";
 
 export interface Summary extends Counts {
   rows: number;
   matched: number;
   selected: number;
-  /** Rows that would stand elsewhere, were the order not held. */
-  moves: number;
+  /** The order is held and stands no longer: how old it is, and how many rows would come into view. */
+  held: { ageMs: number; entering: number } | null;
   /** Deltas that came since the view was frozen. */
   missed: number;
   /** Live budgets made from templates that the node sends no row of. */
   hidden: number;
   frozenAsOfMs: number | null;
+  /** Rows are still on their way: nothing can be said of all of them. */
+  isComing: boolean;
 }
+
+const NO_COUNTS: Counts = { statuses: STATUSES.map(() => 0), debts: 0, totals: [] };
 
 const NOTHING: Summary = {
   rows: 0,
   matched: 0,
   selected: 0,
-  moves: 0,
+  held: null,
   missed: 0,
   hidden: 0,
   frozenAsOfMs: null,
-  statuses: STATUSES.map(() => 0),
-  debts: 0,
-  totals: [],
+  isComing: false,
+  ...NO_COUNTS,
 };
 
 export class Model {
@@ -42,11 +45,14 @@ export class Model {
   summary: Summary = NOTHING;
   /** Scrolling, hovering or selecting: rows must not move under the reader. */
   engaged: () => boolean = () => false;
+  /** Places that the reader sees, from the first to behind the last. */
+  inView: () => readonly [number, number] = () => [0, 0];
   private frozen: { table: Table; deltas: number; asOfMs: number } | null = null;
   private seen: Table | null = null;
   /** The rows that the view asks for; `order` is what is shown of them. */
   private wanted: Order | null = null;
   private summing = 0;
+  private orderedMs = 0;
   private readonly listeners = new Set<() => void>();
   private readonly drawers = new Set<() => void>();
 
@@ -77,7 +83,12 @@ export class Model {
 
   /** What is shown: the live figures, or those of the moment it was frozen. */
   get table(): Table | null {
-    return this.frozen?.table ?? this.feed.table;
+    return this.frozen?.table ?? this.feed.shown;
+  }
+
+  /** Only the first rows are there. */
+  get isComing(): boolean {
+    return this.feed.table === null && this.table !== null;
   }
 
   /** The node's time of what is shown: "for 5 s" stands still with the figures beside it. */
@@ -119,7 +130,7 @@ export class Model {
   }
 
   private newTable(): void {
-    const table = this.feed.table;
+    const table = this.feed.shown;
     if (this.seen !== null && table !== null && this.seen !== table) this.selection.moveTo(this.seen, table);
     this.seen = table;
     if (this.frozen !== null && this.frozen.table.rows !== table?.rows) this.frozen = null;
@@ -129,6 +140,7 @@ export class Model {
   /** Takes the order that the sort wants now. */
   applyOrder(): void {
     if (this.wanted !== null) this.order = this.wanted.rows();
+    this.orderedMs = Date.now();
     this.publish();
   }
 
@@ -155,17 +167,24 @@ export class Model {
   }
 
   private summarise(table: Table, wanted: Order): Summary {
-    const held = this.view.order === "steady" && this.engaged();
     return {
       rows: table.rows,
       matched: this.order.length,
       selected: this.selection.count(this.order.length),
-      moves: held ? moves(this.order, wanted.rows()) : 0,
+      held: this.held(wanted),
       missed: this.frozen === null ? 0 : this.feed.deltas - this.frozen.deltas,
       hidden: table.hidden,
       frozenAsOfMs: this.frozen?.asOfMs ?? null,
-      ...wanted.counts(),
+      isComing: this.isComing,
+      // Sums of the first rows alone would be taken for those of all.
+      ...(this.isComing ? NO_COUNTS : wanted.counts()),
     };
+  }
+
+  private held(wanted: Order): Summary["held"] {
+    if (this.view.order !== "steady" || !this.engaged()) return null;
+    const count = entering(this.order, wanted.rows(), this.inView());
+    return count === null ? null : { ageMs: Date.now() - this.orderedMs, entering: count };
   }
 }
 

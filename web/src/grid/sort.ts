@@ -105,11 +105,17 @@ export class Sorted {
   }
 }
 
-/** How many rows would stand elsewhere. */
-export function moves(shown: Uint32Array, sorted: Uint32Array): number {
-  let count = Math.abs(shown.length - sorted.length);
-  for (let i = 0; i < Math.min(shown.length, sorted.length); i += 1) if (shown[i] !== sorted[i]) count += 1;
-  return count;
+/** How many rows between two places would be others; null if all rows, everywhere, stand as they are. */
+export function entering(
+  shown: Uint32Array,
+  sorted: Uint32Array,
+  [first, end]: readonly [number, number],
+): number | null {
+  let stands = shown.length === sorted.length;
+  for (let i = 0; stands && i < shown.length; i += 1) stands = shown[i] === sorted[i];
+  if (stands) return null;
+  const there = new Set(shown.subarray(first, end));
+  return sorted.subarray(first, end).reduce((count, row) => count + Number(!there.has(row)), 0);
 }
 
 /** A click on a header: none, largest first for figures, the other way, none. With shift it joins the keys that are there. */

@@ -24,6 +24,8 @@ export interface FeedState {
   /** What went wrong last; for people. */
   problem: string;
   loadedRows: number;
+  /** How many rows the snapshot that is being loaded has; 0 before its first part. */
+  rowsTotal: number;
   run: number;
 }
 
@@ -39,6 +41,7 @@ export class Feed {
     attempt: 0,
     problem: "",
     loadedRows: 0,
+    rowsTotal: 0,
     run: 0,
   };
   deltas = 0;
@@ -58,6 +61,11 @@ export class Feed {
 
   get table(): Table | null {
     return this.sequence.table;
+  }
+
+  /** What can be shown: while the first table is on its way, the rows that have come. */
+  get shown(): Table | null {
+    return this.table ?? this.sequence.head;
   }
 
   /** Called at most once per frame of the screen, after figures changed. */
@@ -157,7 +165,7 @@ export class Feed {
         this.announce("rows");
         return this.acknowledge();
       case "load":
-        if (!outcome.isWhole) return this.tell({ loadedRows: this.sequence.loaded });
+        if (!outcome.isWhole) return this.loading();
         this.sparks.clear();
         return this.applied("table", frame.header);
       case "acknowledge":
@@ -165,6 +173,12 @@ export class Feed {
         this.applied("rows", frame.header);
         return this.acknowledge();
     }
+  }
+
+  private loading(): void {
+    const { loaded, total, head } = this.sequence;
+    this.tell({ loadedRows: loaded, rowsTotal: total });
+    if (head?.rows === loaded) this.announce("table");
   }
 
   private applied(changed: Change, { asOfMs, run }: Header): void {

@@ -11,7 +11,7 @@ import {
   readSparks,
   tableFor,
 } from "./codec";
-import type { Table } from "./table";
+import { type Table, headOf } from "./table";
 
 export type Outcome =
   | { does: "acknowledge" }
@@ -24,8 +24,12 @@ export type Outcome =
 /** Follows one connection. The table outlives it: old figures stay until a new snapshot is whole. */
 export class Sequence {
   table: Table | null = null;
-  /** Rows of the snapshot that have come, of so many. */
+  /** The first rows, until the first snapshot is whole. Made anew when twice as many have come: few copies, soon a first screen. */
+  head: Table | null = null;
+  /** Rows of the snapshot that have come... */
   loaded = 0;
+  /** ...of so many. */
+  total = 0;
   last = 0;
   private building: Table | null = null;
   private live = false;
@@ -83,8 +87,14 @@ export class Sequence {
     this.accepted();
     applyPart(this.building, frame);
     this.loaded = firstRow + frame.header.count;
-    if (this.loaded < rowsTotal) return { does: "load", isWhole: false };
+    this.total = rowsTotal;
+    if (this.loaded < rowsTotal) {
+      if (this.table === null && this.loaded >= 2 * (this.head?.rows ?? 0))
+        this.head = headOf(this.building, this.loaded);
+      return { does: "load", isWhole: false };
+    }
     this.table = this.building;
+    this.head = null;
     this.building = null;
     this.live = true;
     return { does: "load", isWhole: true };

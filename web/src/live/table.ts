@@ -159,3 +159,20 @@ export function clearWindows(table: Table, row: number): void {
   table.windowed[row] = 0;
   table.buckets[row] = 0;
 }
+
+type Numbers = Float64Array | Uint32Array | Uint8Array;
+
+/** The first rows as a table of their own. Figures are shared; texts are not, as what is known of a column is kept with its array. */
+export function headOf(table: Table, rows: number): Table {
+  const first = <T extends Numbers>(column: T) => column.subarray(0, rows) as T;
+  const cut = Object.entries(table).map(([name, column]) => [
+    name,
+    ArrayBuffer.isView(column)
+      ? first(column as Numbers)
+      : Array.isArray(column)
+        ? column.slice(0, rows)
+        : column,
+  ]);
+  const windows = table.windows.map((of) => of && { limit: first(of.limit), used: first(of.used) });
+  return { ...(Object.fromEntries(cut) as Table), windows, rows };
+}
