@@ -574,6 +574,8 @@ describe("other pages", () => {
       "977",
       "→ VENUE",
       "waiting",
+      // The headline is a row's figure.
+      "Latency412 µsmedian of CLIENT1, the slowest; p99 11.9 ms",
     );
     const rows = [...document.querySelectorAll('[aria-label^="Sessions"] tbody tr')].map(
       (row) => row.textContent,

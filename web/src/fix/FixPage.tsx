@@ -1,15 +1,15 @@
 // FIX sessions as they stand, what came and went, and what an operator does to them.
-import { useState } from "react";
+import { type ReactNode, useState } from "react";
 import { api } from "../api/client";
 import type { FixSession, Me } from "../api/types";
 import { useLoaded, usePageLoaded } from "../api/use";
 import { Card, Empty, Figure, Loading, ProblemNote } from "../ui/parts";
-import { count, micros } from "../ui/numbers";
+import { count } from "../ui/numbers";
 import { age } from "../ui/time";
 import { ActDialog } from "./ActDialog";
 import { Messages } from "./Messages";
 import { ACTS, type Act, STATE_SHAPE, STATE_TONE, isUp, mayAct, routeWords, stateWords } from "./sessions";
-import { latencyWords, tailWords } from "./sessions";
+import { latencyWords, slowestOf, tailWords } from "./sessions";
 import "./fix.css";
 
 const POLL_MS = 1_000;
@@ -43,10 +43,7 @@ export default function FixPage({ me }: { me: Me | null }) {
         </Empty>
       ) : (
         <>
-          <Tiles
-            sessions={sessions}
-            latency={node?.doors.find(({ door }) => door === "fix")?.latency ?? null}
-          />
+          <Tiles sessions={sessions} />
           <Card title="Sessions" note="counts and times are of this run of the node" wide>
             <Sessions
               sessions={sessions}
@@ -73,12 +70,8 @@ export default function FixPage({ me }: { me: Me | null }) {
   );
 }
 
-interface DoorLatency {
-  p50_us: number;
-  p99_us: number;
-}
-
-function Tiles({ sessions, latency }: { sessions: readonly FixSession[]; latency: DoorLatency | null }) {
+function Tiles({ sessions }: { sessions: readonly FixSession[] }) {
+  const slowest = slowestOf(sessions);
   const up = sessions.filter(isUp).length;
   const resending = sessions.filter(({ state }) => state === "resending").length;
   const gaps = sessions.reduce((sum, session) => sum + session.gaps, 0);
@@ -101,11 +94,11 @@ function Tiles({ sessions, latency }: { sessions: readonly FixSession[]; latency
       <Figure name="Messages" value={count(messages)} note={`came; ${count(left)} left, also again`} />
       <Figure
         name="Latency"
-        value={latency === null || latency.p99_us === 0 ? "–" : micros(latency.p50_us)}
+        value={slowest === null ? "–" : latencyWords(slowest)}
         note={
-          latency === null || latency.p99_us === 0
-            ? "nothing was measured in the last ten seconds"
-            : `p99 ${micros(latency.p99_us)}: from a wake-up to all that it sends`
+          slowest === null
+            ? "nothing has come yet"
+            : `median of ${slowest.name}, the slowest; ${tailWords(slowest)}: until all is kept and on its way`
         }
       />
     </dl>
@@ -120,24 +113,54 @@ interface SessionsProps {
   show: (name: string) => void;
 }
 
+interface SessionColumn {
+  title: string;
+  end?: boolean;
+  cell: (session: FixSession, nowMs: number) => ReactNode;
+}
+
+const COLUMNS: readonly SessionColumn[] = [
+  {
+    title: "State",
+    cell: ({ state }) => (
+      <span className="fix-state" data-tone={STATE_TONE[state]}>
+        <span aria-hidden="true">{STATE_SHAPE[state]}</span> {stateWords(state)}
+      </span>
+    ),
+  },
+  { title: "Next out", end: true, cell: ({ next_out }) => count(next_out) },
+  { title: "Next in", end: true, cell: ({ next_in }) => count(next_in) },
+  { title: "Gaps", end: true, cell: ({ gaps }) => count(gaps) },
+  { title: "Came", end: true, cell: ({ messages_in }) => count(messages_in) },
+  { title: "Left", end: true, cell: ({ messages_out }) => count(messages_out) },
+  {
+    title: "Latency",
+    end: true,
+    cell: (session) => (
+      <>
+        {latencyWords(session)}
+        <span className="quiet fix-ids">{tailWords(session)}</span>
+      </>
+    ),
+  },
+  { title: "Last in", end: true, cell: ({ last_in_ms }, nowMs) => ago(last_in_ms, nowMs) },
+  { title: "Last out", end: true, cell: ({ last_out_ms }, nowMs) => ago(last_out_ms, nowMs) },
+  { title: "Peer", cell: ({ address }) => address ?? "–" },
+  { title: "Route", cell: routeWords },
+];
+
 function Sessions({ sessions, nowMs, may, act, show }: SessionsProps) {
   return (
-    <div className="scroll" tabIndex={0} role="region" aria-label="Sessions, as a table">
+    <div className="scroll-wide" tabIndex={0} role="region" aria-label="Sessions, as a table">
       <table className="table table-sessions">
         <thead>
           <tr>
             <th>Session</th>
-            <th>State</th>
-            <th className="end">Next out</th>
-            <th className="end">Next in</th>
-            <th className="end">Gaps</th>
-            <th className="end">Came</th>
-            <th className="end">Left</th>
-            <th className="end">Latency</th>
-            <th className="end">Last in</th>
-            <th className="end">Last out</th>
-            <th>Peer</th>
-            <th>Route</th>
+            {COLUMNS.map(({ title, end }) => (
+              <th key={title} className={end ? "end" : undefined}>
+                {title}
+              </th>
+            ))}
             <th>
               <span className="hidden-text">What to do</span>
             </th>
@@ -152,24 +175,11 @@ function Sessions({ sessions, nowMs, may, act, show }: SessionsProps) {
                   {session.begin_string} · {session.sender_comp_id} → {session.target_comp_id}
                 </span>
               </th>
-              <td>
-                <span className="fix-state" data-tone={STATE_TONE[session.state]}>
-                  <span aria-hidden="true">{STATE_SHAPE[session.state]}</span> {stateWords(session.state)}
-                </span>
-              </td>
-              <td className="end figures">{count(session.next_out)}</td>
-              <td className="end figures">{count(session.next_in)}</td>
-              <td className="end figures">{count(session.gaps)}</td>
-              <td className="end figures">{count(session.messages_in)}</td>
-              <td className="end figures">{count(session.messages_out)}</td>
-              <td className="end figures">
-                {latencyWords(session)}
-                <span className="quiet fix-ids">{tailWords(session)}</span>
-              </td>
-              <td className="end figures">{ago(session.last_in_ms, nowMs)}</td>
-              <td className="end figures">{ago(session.last_out_ms, nowMs)}</td>
-              <td className="figures">{session.address ?? "–"}</td>
-              <td>{routeWords(session)}</td>
+              {COLUMNS.map(({ title, end, cell }) => (
+                <td key={title} data-title={title} className={end ? "end figures" : "figures"}>
+                  {cell(session, nowMs)}
+                </td>
+              ))}
               <td className="fix-acts">
                 <button type="button" className="button button-quiet" onClick={() => show(session.name)}>
                   Messages

@@ -52,6 +52,13 @@ export const latencyWords = ({ latency_p50_us: p50 }: FixSession): string =>
 export const tailWords = ({ latency_p99_us: p99 }: FixSession): string =>
   p99 === null ? "" : `p99 ${micros(p99)}`;
 
+/** The session whose median is the longest; null before anything came. */
+export const slowestOf = (sessions: readonly FixSession[]): FixSession | null =>
+  sessions.reduce<FixSession | null>((slowest, session) => {
+    const p50 = session.latency_p50_us;
+    return p50 !== null && p50 > (slowest?.latency_p50_us ?? -1) ? session : slowest;
+  }, null);
+
 /** A message as people read it: SOH as a bar. */
 export const readable = (message: string): string => message.replaceAll("\u0001", " | ").replace(/ \| $/, "");
 
