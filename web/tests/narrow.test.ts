@@ -6,7 +6,14 @@ const SCREEN = 800;
 const TICK = 36;
 const keys = (columns: ReturnType<typeof narrowed>) => columns.map(({ key }) => key);
 
+/** As in grid.css. */
+const SCROLLBAR = 12;
+
 describe("a narrow window", () => {
+  it("of 1,440 pixels shows all default columns beside a scrollbar", () =>
+    expect(DEFAULT_COLUMNS.reduce((sum, { width }) => sum + width, TICK + SCROLLBAR)).toBeLessThanOrEqual(
+      1_440,
+    ));
   it("shows status and sums without scrolling, and neither pace nor curve", () => {
     const shown = narrowed(DEFAULT_COLUMNS);
     expect(keys(shown).slice(0, 7)).toEqual(["name", "id", "status", "spent", "limit", "available", "unit"]);

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { columnOf } from "../src/grid/columns";
 import {
   DEFAULT_VIEW,
   type View,
@@ -59,7 +60,7 @@ describe("a view is a link", () => {
     expect(view.terms).toEqual([{ column: "status", is: "set", codes: ["active"] }]);
     expect(view.sort).toEqual([{ column: "spent", descending: true }]);
     expect(view.columns).toEqual([
-      { key: "pace", width: 150, pinned: true },
+      { key: "pace", width: columnOf("pace")!.width, pinned: true },
       { key: "spend", width: 800, pinned: false },
     ]);
     expect(view.order).toBe("steady");

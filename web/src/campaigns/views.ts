@@ -26,7 +26,10 @@ export const COMMON: readonly NamedView[] = [
     text: "sort=template%2C-spent&cols=template%2Cname*%2Cstatus%2Cspent%2Climit%2Ctightest%2Cunit%2Cid",
   },
   { name: "Paused", text: "f=status%3Apaused&sort=-since" },
-  { name: "Flight ends soon", text: "f=status%3Aactive%2Climited&sort=end" },
+  {
+    name: "Flight ends soon",
+    text: "f=status%3Aactive%2Climited&sort=end&cols=name*%2Cid%2Cstatus%2Cend%2Cpace%2Cspend%2Cspent%2Climit%2Cavailable%2Cunit",
+  },
 ];
 
 const KEY = "weir.views";

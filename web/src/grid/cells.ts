@@ -205,7 +205,7 @@ function day(element: HTMLElement, _: Column, room: Room): Cell {
       const daily = table.daily[row]!;
       const unit = table.units[row]!;
       spent.set(cellText(table.daySpent[row]!, unit, "up"));
-      const left = span(table.dayEnds[row]! - around.nowMs);
+      const left = span(table.dayEnds[row]! - around.nowMs).replace(/ h .*/, " h");
       rest.set(Number.isNaN(daily) ? "no daily limit" : `of ${shortText(daily, unit)}, ${left} left`);
     },
     about(table, row, around) {

@@ -44,21 +44,21 @@ const amount = (key: string, column: WideColumn, title: string, about: string, s
   title,
   about,
   kind: "amount",
-  width: 118,
+  width: 112,
   narrow: 104,
   align: "end",
   shown,
   value: (table, row) => table[column][row]!,
   doubles: (table) => table[column],
 });
-const rate = (key: string, column: RateColumn, title: string, about: string, shown = false): Column => ({
+const rate = (key: string, column: RateColumn, title: string, about: string): Column => ({
   key,
   title,
   about,
   kind: "range",
   width: 92,
   align: "end",
-  shown,
+  shown: false,
   value: (table, row) => table[column][row]! / 100,
 });
 
@@ -150,6 +150,7 @@ export function periodOf({ key }: Column): number | null {
   return period < 0 ? null : period;
 }
 
+/** Those shown at first fit into a window of 1,440 pixels. */
 export const COLUMNS: readonly Column[] = [
   { ...text("name", "Budget", "Its name; Enter opens it", 220, (table) => table.names, "text"), narrow: 146 },
   {
@@ -157,8 +158,7 @@ export const COLUMNS: readonly Column[] = [
     title: "Id",
     about: "The budget's id",
     kind: "text",
-    width: 84,
-    narrow: 72,
+    width: 72,
     align: "end",
     shown: true,
     value: (table, row) => table.idNumbers[row]!,
@@ -170,7 +170,7 @@ export const COLUMNS: readonly Column[] = [
       "status",
       "Status",
       "What it does, what stands in its way, and for how long",
-      212,
+      200,
       STATUSES,
       (table, row) => table.status[row]!,
       true,
@@ -182,7 +182,7 @@ export const COLUMNS: readonly Column[] = [
     title: "Pace",
     about: "Spent over planned by now; the tick is the plan, 1.00 is on it",
     kind: "range",
-    width: 150,
+    width: 130,
     align: "start",
     shown: true,
     value: paceOf,
@@ -192,7 +192,7 @@ export const COLUMNS: readonly Column[] = [
     title: "Spend /min",
     about: "Spent in the last minute, by which it is sorted; the curve is of ten minutes",
     kind: "amount",
-    width: 150,
+    width: 136,
     align: "end",
     shown: true,
     canvas: true,
@@ -238,7 +238,7 @@ export const COLUMNS: readonly Column[] = [
   amount("debt", "debt", "Debt", DEBT_WORDS, false),
   rate("asks", "asks", "Asks /s", "Asks per second, mean of 10 s"),
   rate("grants", "grants", "Grants /s", "Of these granted"),
-  { ...rate("refusals", "refusals", "Refusals /s", "Of these refused, and why most were", true), width: 150 },
+  { ...rate("refusals", "refusals", "Refusals /s", "Of these refused, and why most were"), width: 150 },
   set(
     "reason",
     "Reason",
@@ -287,7 +287,7 @@ export const COLUMNS: readonly Column[] = [
     kind: "range",
     width: 168,
     align: "start",
-    shown: true,
+    shown: false,
     value: (table, row) => table.end[row]!,
     doubles: (table) => table.end,
   },
