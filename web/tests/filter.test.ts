@@ -72,13 +72,17 @@ describe("terms", () => {
 
 describe("totals", () => {
   it("by unit, never over units", () => {
-    const { totals, statuses, debts } = new Tally(table).update(Uint8Array.of(1, 1, 1));
+    const { totals, statuses, over } = new Tally(table).update(Uint8Array.of(1, 1, 1));
     expect(totals.map(({ unit, rows, spent, zones }) => [unit, rows, spent, zones])).toEqual([
       ["USD", 2, 25_000_001n, 2],
       ["count", 1, 99n, 1],
     ]);
     expect(statuses.slice(0, 3)).toEqual([1, 1, 1]);
-    expect(debts).toBe(1);
+    expect(over).toBe(0);
+    table.available[1] = -1;
+    expect(new Tally(table).update(Uint8Array.of(1, 1, 1)).over).toBe(1);
+    expect(found("", "available:..-1")).toEqual([1]);
+    table.available[1] = 0;
   });
 });
 

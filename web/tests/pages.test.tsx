@@ -497,11 +497,48 @@ describe("words", () => {
     expect(document.title).toBe("CPU cost · Weir");
   });
 
-  it("debt says where it comes from", async () => {
-    node["GET /budgets/117"] = () => ({ ...answers.budget, flags: ["open", "debt"] });
-    await show("/ui/campaign/117");
-    expect(document.querySelector<HTMLElement>(".flag")?.title).toContain("Spent without a hold");
-  });
+  it.each([
+    [
+      "meant",
+      '{"hold":{"expected":{"win_rate":"0.2"}}}',
+      "1",
+      "0",
+      "9",
+      "plain",
+      "That is meant.",
+      "within its limit",
+    ],
+    [
+      "above holds",
+      '{"id":117}',
+      "1",
+      "0",
+      "9",
+      "plain",
+      "Let whoever asks reserve the most",
+      "within its limit",
+    ],
+    ["late", "", "0", "1", "0", "plain", "Longer holds", "within its limit"],
+    ["too much", '{"id":117}', "1", "1", "-1", "warn", "Bills came above", "beyond its limit"],
+  ])(
+    "debt, %s: says why and what to do, and alarms beyond the limit",
+    async (_, text, over, late, available, tone, ...words) => {
+      const lines = { ...answers.budget.lines, over_settled: over, late };
+      const file = { ...answers.budget.file!, text };
+      node["GET /budgets/117"] = () => ({
+        ...answers.budget,
+        flags: ["open", "debt"],
+        lines,
+        file,
+        available,
+      });
+      await show("/ui/campaign/117");
+      const flag = document.querySelector<HTMLElement>(".flag")!;
+      expect([flag.textContent, flag.dataset.tone]).toEqual(["debt", tone]);
+      for (const word of words) expect(flag.title).toContain(word);
+      expectWords(...words);
+    },
+  );
 });
 
 describe("other pages", () => {

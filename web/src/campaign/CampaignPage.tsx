@@ -10,13 +10,14 @@ import { LineChart } from "../ui/LineChart";
 import { amountText } from "../ui/axis";
 import { Bar, Card, Chip, Empty, Figure, Loading, ProblemNote } from "../ui/parts";
 import { count, micros, perSecond } from "../ui/numbers";
-import { DEBT_WORDS, bandOf, paceText, statusOf } from "../ui/status";
+import { bandOf, paceText, statusOf } from "../ui/status";
 import { dayAndTime, span } from "../ui/time";
 import { isMade } from "../url/handle";
 import { addressOf, follow } from "../url/router";
 import { termText } from "../url/view";
 import "./campaign.css";
 import { ChangeDialog, type ChangeKind } from "./ChangeDialog";
+import { debtReasons, isOverLimit } from "./debt";
 import { Configuration } from "./FileLine";
 import { WhyNot } from "./WhyNot";
 import { outlook } from "./outlook";
@@ -29,10 +30,12 @@ const LEVELS_MAX = 4;
 const DAY_MS = 86_400_000;
 
 /** What put a flag there. */
-const FLAG_WORDS: Readonly<Record<string, string>> = {
-  debt: DEBT_WORDS,
-  edited: "Changed by hand, on top of the budgets file",
-};
+const flagWords = (flag: string, budget: Budget): string | undefined =>
+  flag === "debt"
+    ? debtReasons(budget).join(" ")
+    : flag === "edited"
+      ? "Changed by hand, on top of the budgets file"
+      : undefined;
 
 const amounts = (texts: readonly (string | null)[], unit: string): (number | null)[] =>
   texts.map((text) => (text === null ? null : inUnits(Number(text), unit)));
@@ -220,7 +223,12 @@ function Heading({
           {budget.flags
             .filter((flag) => flag !== "open")
             .map((flag) => (
-              <span key={flag} className="flag" title={FLAG_WORDS[flag]}>
+              <span
+                key={flag}
+                className="flag"
+                data-tone={flag === "debt" && !isOverLimit(budget) ? "plain" : "warn"}
+                title={flagWords(flag, budget)}
+              >
                 {flag}
               </span>
             ))}
@@ -370,6 +378,7 @@ const LINES: readonly [Line, string][] = [
 
 function Books({ budget }: { budget: Budget }) {
   const limit = Number(budget.limit);
+  const isOver = isOverLimit(budget);
   return (
     <Card title="Books" note={`where each part of its limit is, ${budget.unit}`}>
       <table className="table">
@@ -389,7 +398,7 @@ function Books({ budget }: { budget: Budget }) {
                   part={Number(budget.lines[line])}
                   whole={limit}
                   label={`${name}, share of the limit`}
-                  tone={line === "late" || line === "over_settled" ? "bad" : "plain"}
+                  tone={isOver && (line === "late" || line === "over_settled") ? "bad" : "plain"}
                 />
               </td>
               <td className="end">{exactText(BigInt(budget.lines[line]), budget.unit)}</td>
@@ -402,6 +411,11 @@ function Books({ budget }: { budget: Budget }) {
           </tr>
         </tbody>
       </table>
+      {debtReasons(budget).map((reason) => (
+        <p key={reason} className="quiet">
+          {reason}
+        </p>
+      ))}
     </Card>
   );
 }

@@ -1,6 +1,7 @@
 import { useCallback, useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
 import type { Me } from "../api/types";
 import { Grid } from "../grid/Grid";
+import type { Term } from "../grid/filter";
 import { Model, type Summary, useSummary } from "../grid/model";
 import { STATUSES, words } from "../live/codes";
 import type { Feed } from "../live/feed";
@@ -8,11 +9,10 @@ import { announce } from "../ui/announce";
 import { Choice, Chip, Empty } from "../ui/parts";
 import { budgets, count } from "../ui/numbers";
 import { useKeys } from "../ui/keys";
-import { DEBT_WORDS } from "../ui/status";
 import { browserZone, exactTime, span } from "../ui/time";
 import { keepList, seenOf } from "../url/list";
 import { type Place, addressOf, go, kept } from "../url/router";
-import { DEFAULT_VIEW, type View, changedView, parseView, viewText } from "../url/view";
+import { DEFAULT_VIEW, type View, changedView, parseView, termText, viewText } from "../url/view";
 import { BulkDialog } from "./BulkDialog";
 import { ColumnMenu } from "./ColumnMenu";
 import { CreateDialog } from "./CreateDialog";
@@ -331,16 +331,15 @@ function Coming({ feed }: { feed: Feed }) {
   );
 }
 
+/** Less than nothing remains, by a millionth at least. */
+const OVER_LIMIT: Term = { column: "available", is: "range", least: null, most: -0.000_001 };
+
 function Counts({ summary, view, setView }: { summary: Summary; view: View; setView: SetView }) {
-  const chosen = (column: string): readonly string[] => {
-    const term = view.terms.find((one) => one.column === column);
-    return term?.is === "set" ? term.codes : [];
-  };
+  const isChosen = (term: Term) => view.terms.some((one) => termText(one) === termText(term));
   // A second click takes the filter away again.
-  const only = (column: string, code: string) => {
-    const others = view.terms.filter((term) => term.column !== column);
-    const same = chosen(column).length === 1 && chosen(column)[0] === code;
-    setView({ terms: same ? others : [...others, { column, is: "set", codes: [code] }] });
+  const only = (term: Term) => {
+    const others = view.terms.filter(({ column }) => column !== term.column);
+    setView({ terms: isChosen(term) ? others : [...others, term] });
   };
   return (
     <>
@@ -357,8 +356,10 @@ function Counts({ summary, view, setView }: { summary: Summary; view: View; setV
               key={status}
               type="button"
               className="count"
-              aria-pressed={chosen("status").includes(status)}
-              onClick={() => only("status", status)}
+              aria-pressed={view.terms.some(
+                (term) => term.column === "status" && term.is === "set" && term.codes.includes(status),
+              )}
+              onClick={() => only({ column: "status", is: "set", codes: [status] })}
               title={`only ${words(status)}`}
             >
               <Chip status={status} />
@@ -374,15 +375,15 @@ function Counts({ summary, view, setView }: { summary: Summary; view: View; setV
           {count(summary.hidden)} made from templates are not shown
         </span>
       )}
-      {summary.debts > 0 && (
+      {summary.over > 0 && (
         <button
           type="button"
-          className="count"
-          aria-pressed={chosen("flags").includes("debt")}
-          onClick={() => only("flags", "debt")}
-          title={`${DEBT_WORDS}. Only those with debt`}
+          className="count count-over"
+          aria-pressed={isChosen(OVER_LIMIT)}
+          onClick={() => only(OVER_LIMIT)}
+          title="Spent and held exceed the limit: after late or large bills, or a lowered limit. Only these"
         >
-          debt <span className="figures">{count(summary.debts)}</span>
+          ▲ over limit <span className="figures">{count(summary.over)}</span>
         </button>
       )}
     </>

@@ -120,7 +120,7 @@ function Tiles({ node }: { node: Node }) {
         name="Overspend proof"
         value={holds ? "✓ sums hold" : `▲ ${count(proof.violations)} violations`}
         tone={holds ? "good" : "bad"}
-        note={`${count(proof.budgets)} budgets checked ${span(node.as_of_ms - proof.checked_ms)} ago; ${count(proof.debts)} with debt from outside`}
+        note={`${count(proof.budgets)} budgets checked ${span(node.as_of_ms - proof.checked_ms)} ago; ${count(proof.debts)} settled above a hold or late, which is allowed`}
       />
       <Figure
         name="Journal"

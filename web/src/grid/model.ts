@@ -25,7 +25,7 @@ export interface Summary extends Counts {
   isComing: boolean;
 }
 
-const NO_COUNTS: Counts = { statuses: STATUSES.map(() => 0), debts: 0, totals: [] };
+const NO_COUNTS: Counts = { statuses: STATUSES.map(() => 0), over: 0, totals: [] };
 
 const NOTHING: Summary = {
   rows: 0,

@@ -1,5 +1,5 @@
 // Counts and totals of the rows that match, kept up to date by rows that changed. Units are never added to each other.
-import { FLAG, STATUSES } from "../live/codes";
+import { STATUSES } from "../live/codes";
 import type { Table } from "../live/table";
 import { Sum } from "../money/money";
 
@@ -15,7 +15,8 @@ export interface Total {
 
 export interface Counts {
   statuses: readonly number[];
-  debts: number;
+  /** Budgets of which less than nothing remains. */
+  over: number;
   totals: readonly Total[];
 }
 
@@ -45,6 +46,8 @@ function codingOf(column: readonly string[]): Coded {
 
 /** Columns that are summed. */
 const SUMMED = ["spent", "limit", "available", "spendMinute"] as const;
+
+const AVAILABLE = SUMMED.indexOf("available");
 
 class UnitSums {
   rows = 0;
@@ -77,11 +80,10 @@ export class Tally {
   private readonly zones: Coded;
   private readonly sums: readonly UnitSums[];
   private readonly statuses = STATUSES.map(() => 0);
-  private debts = 0;
+  private over = 0;
   private readonly counted: Uint8Array;
   private readonly version: Uint32Array;
   private readonly status: Uint8Array;
-  private readonly flags: Uint8Array;
   private readonly amounts: readonly { now: Float64Array; counted: Float64Array }[];
 
   constructor(private readonly table: Table) {
@@ -92,7 +94,6 @@ export class Tally {
     this.counted = new Uint8Array(rows);
     this.version = table.version.map((version) => version - 1);
     this.status = new Uint8Array(rows);
-    this.flags = new Uint8Array(rows);
     this.amounts = SUMMED.map((name) => ({ now: table[name], counted: new Float64Array(rows) }));
   }
 
@@ -114,13 +115,12 @@ export class Tally {
     const { table } = this;
     this.version[row] = table.version[row]!;
     this.status[row] = table.status[row]!;
-    this.flags[row] = table.flags[row]!;
     for (let i = 0; i < SUMMED.length; i += 1) this.amounts[i]!.counted[row] = this.amounts[i]!.now[row]!;
   }
 
   private count(row: number, sign: 1 | -1): void {
     this.statuses[this.status[row]!]! += sign;
-    if ((this.flags[row]! & FLAG.debt) !== 0) this.debts += sign;
+    if (this.amounts[AVAILABLE]!.counted[row]! < 0) this.over += sign;
     const unit = this.sums[this.units.code[row]!]!;
     unit.rows += sign;
     unit.zones[this.zones.code[row]!]! += sign;
@@ -131,7 +131,7 @@ export class Tally {
     const totals = this.sums.flatMap((sum, i) => (sum.rows === 0 ? [] : [sum.total(this.units.texts[i]!)]));
     return {
       statuses: [...this.statuses],
-      debts: this.debts,
+      over: this.over,
       totals: totals.sort((a, b) => b.rows - a.rows),
     };
   }

@@ -31,4 +31,4 @@ export const paceText = (pace: number): string =>
 
 /** Where debt comes from: it is nothing that the node granted. */
 export const DEBT_WORDS =
-  "Spent without a hold: billed above the amount that was held, or billed when the hold was gone (a late notice)";
+  "Part of Spent that no hold covered: billed above the amount that was held, or when the hold was gone (a late notice)";
