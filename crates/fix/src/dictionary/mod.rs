@@ -45,6 +45,8 @@ pub(crate) struct FieldRule {
     values: Vec<Vec<u8>>,
     /// Those among them that are one ASCII character.
     characters: u128,
+    /// Letters that may stand before any number above 0, as in a tenor.
+    numbered: Vec<u8>,
 }
 
 impl FieldRule {
@@ -55,7 +57,7 @@ impl FieldRule {
             _ => 0,
         };
         let characters = values.iter().map(one).fold(0, |all, one| all | one);
-        FieldRule { kind, values, characters }
+        FieldRule { kind, values, characters, numbered: Vec::new() }
     }
 
     /// Reports whether the field may have a value, which is the whole one or one of a list.
@@ -64,7 +66,19 @@ impl FieldRule {
         match value {
             _ if self.values.is_empty() => true,
             [character @ 0..=127] => self.characters >> character & 1 == 1,
-            _ => self.values.binary_search_by(|listed| listed.as_slice().cmp(value)).is_ok(),
+            _ => {
+                self.values.binary_search_by(|listed| listed.as_slice().cmp(value)).is_ok()
+                    || self.is_numbered(value)
+            }
+        }
+    }
+
+    fn is_numbered(&self, value: &[u8]) -> bool {
+        match value {
+            [letter, b'1'..=b'9', rest @ ..] => {
+                self.numbered.contains(letter) && rest.iter().all(u8::is_ascii_digit)
+            }
+            _ => false,
         }
     }
 }

@@ -6,6 +6,7 @@
 //! range 1 446                       every tag of these is a field of the version
 //! not 101 447-65535                 ... but these are none
 //! field 54 CHAR 1 2 3               type and values; without values, any of the type
+//! field 63 STRING 0 D#              `D#` stands for D1, D2 and so on
 //! part Instrument 55! 65 48         members that messages share
 //! header 8! 9! 35!                  the same for the header, and `trailer`
 //! message D 11! @Instrument! 453(448! 447 452)
@@ -72,8 +73,15 @@ impl TableReader {
             "field" => {
                 let mut words = rest.split_whitespace();
                 let (tag, kind) = (words.next()?.parse().ok()?, FieldType::named(words.next()?));
-                let values: Vec<Vec<u8>> = words.map(|word| word.as_bytes().to_vec()).collect();
-                self.dictionary.define(tag, FieldRule::new(kind, values));
+                let (mut values, mut numbered) = (Vec::new(), Vec::new());
+                for word in words {
+                    match word.as_bytes() {
+                        [letter, b'#'] => numbered.push(*letter),
+                        word => values.push(word.to_vec()),
+                    }
+                }
+                let rule = FieldRule { numbered, ..FieldRule::new(kind, values) };
+                self.dictionary.define(tag, rule);
             }
             "part" => {
                 let (name, members) = rest.split_once(' ')?;

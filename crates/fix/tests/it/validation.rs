@@ -100,6 +100,33 @@ fn single_mistakes_have_their_reason() {
     assert_eq!(full_in("FIX.4.4", &Dictionary::fix44(), headless), Some((1, Some(52))));
 }
 
+/// FIX 5.0 SP2 has kinds of securities, fees and days of settlement that 4.4 does not have.
+#[test]
+fn values_of_fix_50_sp2_are_its_own() {
+    let dictionary = Dictionary::fixt11_fix50sp2();
+    let header = "49=A|34=2|52=20261123-10:15:30|56=B|";
+    let report = "37=o|17=e|150=0|39=0|55=X|54=1|151=1|14=0|136=1|137=1|138=USD|";
+    for (tag, good, bad) in [
+        (63, "0 9 B C D5 M3 W2 Y10 D123456789", "A D DD D0 D05 5D X5 ZZ 10 D# D1x"),
+        (167, "CS FUT FXNDF FXSPOT MLEG ? TMCP", "BOO cs CSX FX"),
+        (139, "1 12 13 14", "0 15 x 1x"),
+    ] {
+        let start = if tag == 139 {
+            format!("35=8|{header}{report}")
+        } else {
+            format!("35=D|{header}{ORDER}")
+        };
+        let found =
+            |value: &str| full_in("FIXT.1.1", &dictionary, &format!("{start}{tag}={value}|"));
+        for value in good.split(' ') {
+            assert_eq!(found(value), None, "{tag}={value}");
+        }
+        for value in bad.split(' ') {
+            assert_eq!(found(value), Some((5, Some(tag))), "{tag}={value}");
+        }
+    }
+}
+
 #[test]
 fn groups_are_counted_and_ordered() {
     let with = |group: &str| {
