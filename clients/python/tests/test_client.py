@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 
@@ -10,6 +11,7 @@ import weir
 from weir import _spool, _wire as wire
 from weir._client import _frame_of
 from weir._connection import QUEUE_MAX, Flight, Lane
+from weir._deadline import Deadline
 
 
 class TinyNode(asyncio.Protocol):
@@ -167,7 +169,32 @@ def test_addresses_and_options_that_are_none():
 )  # fmt: skip
 def test_an_explicit_deadline_wins(options, timeout, confirm, expected, monkeypatch):
     monkeypatch.setattr("time.monotonic", lambda: 100)
-    assert weir.connect("127.0.0.1:1", **options)._deadline(timeout, confirm) == 100 + expected
+    assert weir.connect("127.0.0.1:1", **options)._deadline(timeout, confirm).left() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("looks", "left"),
+    [([0.4], 0.6), ([1.0005], 0), ([1.5], 0.5), ([1.5, 2.0], 0), ([1.5, 2.2], 0.2), ([7], 1), ([7, 9], 0), ([1.5, 2.5, 3.1], 0)],
+)
+def test_time_that_a_busy_loop_loses_is_added_to_a_deadline(looks, left, monkeypatch):
+    """Of an ask of 1 s, looked at so many seconds after it was made: its timers are late, but at most 1 s is added."""
+    monkeypatch.setattr("time.monotonic", lambda: 0)
+    deadline = Deadline(1.0)
+    for now in looks:
+        monkeypatch.setattr("time.monotonic", lambda now=now: now)
+        found = deadline.left()
+    assert found == pytest.approx(left)
+
+
+def test_an_answer_to_a_busy_loop_is_no_timeout():
+    async def scene(client):
+        for budget in (1, "team-42/gpt-5"):
+            asking = asyncio.ensure_future(client.reserve(budget, "0.15", "USD", timeout=0.5))
+            await asyncio.sleep(0)
+            time.sleep(1.1)  # other work, in which nothing is sent or read
+            assert await asking
+
+    assert play(scene).count("ask") == 2
 
 
 def test_tokens_that_are_none():

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from . import _wire as wire
 from ._amount import AMOUNT_MAX, Amount, base_units, unit_code
 from ._connection import WINDOW, Call, Connection, Found
+from ._deadline import Deadline
 from ._hold import Hold, Refused
 from ._node import Node
 from ._settle import JOBS_MAX, Job, Outcome
@@ -39,6 +40,7 @@ FOUND_MAX = 1 << 16
 """Handles of a node that are remembered; then all are forgotten."""
 NOBODY = 2**64 - 1
 """The number of no budget: configured ones are below 2^62, and those made of templates are counted from there."""
+UNIT_MISMATCH = int(Verdict.UNIT_MISMATCH)
 REPEAT_AFTER = 0.25
 """How long an ask with ``retry`` waits at most before it is repeated, in seconds."""
 
@@ -129,7 +131,7 @@ class Client:
         HTTP at its address, SpoolError for the spool.
         """
         self.loop = asyncio.get_running_loop()
-        connection, verdict = await self._route(time.monotonic() + 5.0)
+        connection, verdict = await self._route(Deadline(5.0))
         if connection is None:
             for node in self.nodes:
                 if node.refusal is not None:
@@ -204,7 +206,7 @@ class Client:
         nodes = [node for node in self.nodes if node.index not in without]
         return min(nodes, key=lambda node: (node.is_last(now), not node.connections, node is not favourite), default=None)
 
-    async def _route(self, deadline: float) -> tuple[Connection | None, Verdict]:
+    async def _route(self, deadline: Deadline) -> tuple[Connection | None, Verdict]:
         """A connection for an ask, after the one that is being opened for it; without one the verdict says why."""
         first = self.nodes[0]
         if first.connections and not first.is_last(time.monotonic()):
@@ -214,9 +216,9 @@ class Client:
             connection = node.pick()
             if connection is not None:
                 return connection, Verdict.GRANTED
-            if not await node.wait_open(deadline - time.monotonic()):
+            if not await node.wait_open(deadline):
                 tried.add(node.index)
-            if time.monotonic() >= deadline:
+            if not deadline.left():
                 return None, Verdict.TIMEOUT
         return None, Verdict.UNREACHABLE
 
@@ -245,17 +247,19 @@ class Client:
         self._observe("reserve", answer.verdict, began)
         return await self._confirmed(answer, deadline) if answer and confirm else answer
 
-    def _deadline(self, timeout: float | None, confirm: bool = False) -> float:
+    def _deadline(self, timeout: float | None, confirm: bool = False) -> Deadline:
         """When an ask is late that is made now: what the caller says, else what the options say, else the default."""
         given = self.options.timeout if timeout is None else timeout
         default = CONFIRM_TIMEOUT if confirm else TIMEOUT
-        return time.monotonic() + (default if given is None else given)
+        return Deadline(default if given is None else given)
 
-    async def _confirmed(self, hold: Hold, deadline: float) -> Hold | Refused:
+    async def _confirmed(self, hold: Hold, deadline: Deadline) -> Hold | Refused:
         """Confirms a hold that was just granted; one that cannot be confirmed in time is released."""
         verdict = Verdict.PENDING
         try:
-            verdict = (await hold.confirm(timeout=max(deadline - time.monotonic(), 0))).verdict
+            job = self.begin(wire.CONFIRM, hold, 0)
+            while verdict == Verdict.PENDING and not self.is_shut and (left := deadline.left()):
+                verdict = (await job.wait(left)).verdict
         finally:
             if verdict != Verdict.CONFIRMED:
                 hold.release_soon()
@@ -264,7 +268,7 @@ class Client:
         return Refused(Verdict.TIMEOUT if verdict == Verdict.PENDING else verdict)
 
     async def _reserve(
-        self, budget: int | str, exact: Amount, user: int, request_id: int, deadline: float, retry: bool
+        self, budget: int | str, exact: Amount, user: int, request_id: int, deadline: Deadline, retry: bool
     ) -> Hold | Refused:
         connection, verdict = await self._route_open(deadline)
         if connection is None:
@@ -280,7 +284,7 @@ class Client:
             entry = wire.ASK.pack(request_id, budget, exact.base, user, unit_code(exact.unit), 0)
         except struct.error as error:
             raise _not_an_ask(error) from None
-        call = Call(self.loop.create_future(), connection.node, retry)
+        call = Call(self.loop.create_future(), connection.node, deadline, retry)
         if retry:
             connection.ask(call, self._flags | wire.REMEMBER, entry, 1)
             self._repeat(call, connection, entry, deadline)
@@ -292,7 +296,9 @@ class Client:
         if not call.answers:
             return Refused(Verdict.UNREACHABLE)
         token, code = call.answers[0]
-        return _refused(code, exact, connection.node, name) if code else Hold(self, connection.node, token, exact, request_id)
+        if code == UNIT_MISMATCH:
+            return _mismatch(exact, connection.node, name)
+        return Refused(VERDICTS[code]) if code else Hold(self, connection.node, token, exact, request_id)
 
     async def find(self, handle: str, *, timeout: float | None = None) -> Found:
         """Asks the first node that works which budget a handle stands for.
@@ -304,7 +310,7 @@ class Client:
         connection, verdict = await self._route_open(deadline)
         return Found(verdict) if connection is None else await self._find(connection, handle, deadline)
 
-    async def _find(self, connection: Connection, handle: str, deadline: float) -> Found:
+    async def _find(self, connection: Connection, handle: str, deadline: Deadline) -> Found:
         known = connection.node.found.get(handle)
         if known is not None:
             return known
@@ -313,17 +319,19 @@ class Client:
             return Found(Verdict.UNSUPPORTED)
         if not 0 < len(name) <= HANDLE_MAX:
             return Found(Verdict.UNKNOWN_BUDGET)
+        future = connection.find(name)
+        timer = deadline.end(future, Found(Verdict.TIMEOUT))
         try:
-            found = await asyncio.wait_for(connection.find(name), max(deadline - time.monotonic(), 0))
-        except asyncio.TimeoutError:
-            return Found(Verdict.TIMEOUT)
+            found = await future
+        finally:
+            timer.cancel()
         if found.verdict == Verdict.GRANTED:
             if len(connection.node.found) >= FOUND_MAX:
                 connection.node.found.clear()
             connection.node.found[handle] = found
         return found
 
-    async def _stands_for_another(self, handle: str, deadline: float) -> bool:
+    async def _stands_for_another(self, handle: str, deadline: Deadline) -> bool:
         """Whether a handle stands for another budget than before: that one may be over."""
         connection, _ = await self._route_open(deadline)
         before = connection.node.found.pop(handle, None) if connection is not None else None
@@ -362,7 +370,7 @@ class Client:
                     raise TooLargeError(f"a pod has more members than the {connection.batch_max} asks that a frame may hold")
                 asks = whole[at : at + count]
                 noes = await self._name(connection, asks, deadline)
-                call, ids = self._send(connection, asks, exact[at : at + count])
+                call, ids = self._send(connection, asks, exact[at : at + count], deadline)
                 waiting.append((call, at, ids))
                 refused.update((at + place, verdict) for place, verdict in noes.items())
                 at += count
@@ -382,7 +390,7 @@ class Client:
                 self._observe("reserve", answer.verdict, began)
         return answers
 
-    async def _name(self, connection: Connection, asks: list[Ask], deadline: float) -> dict[int, Verdict]:
+    async def _name(self, connection: Connection, asks: list[Ask], deadline: Deadline) -> dict[int, Verdict]:
         """Gives asks with handles the numbers of their budgets; the verdicts of those that have none, by place."""
         noes: dict[int, Verdict] = {}
         for place, ask in enumerate(asks):
@@ -395,7 +403,7 @@ class Client:
                 asks[place] = replace(ask, budget=budget)
         return noes
 
-    def _send(self, connection: Connection, asks: list[Ask], amounts: list[Amount]) -> tuple[Call, list[int]]:
+    def _send(self, connection: Connection, asks: list[Ask], amounts: list[Amount], deadline: Deadline) -> tuple[Call, list[int]]:
         """Sends one frame of asks; gives their request ids."""
         first = self._ids
         self._ids = (first + len(asks)) & (2**63 - 1)
@@ -408,13 +416,13 @@ class Client:
             )
         except struct.error as error:
             raise _not_an_ask(error) from None
-        call = Call(self.loop.create_future(), connection.node)
+        call = Call(self.loop.create_future(), connection.node, deadline)
         connection.ask(call, self._flags, entries, len(asks))
         return call, ids
 
     async def _take(
         self, waiting: list[tuple[Call, int, list[int]]], whole: list[Ask], exact: list[Amount], answers: list[Hold | Refused],
-        deadline: float,
+        deadline: Deadline,
     ) -> None:  # fmt: skip
         """Waits for the answer to the oldest frame of a call."""
         call, at, ids = waiting.pop(0)
@@ -423,18 +431,20 @@ class Client:
             answers += [Refused(verdict)] * len(ids)
             return
         node = call.node
-        for place, (entry, request_id) in enumerate(zip(call.answers, ids), at):
+        for entry, amount, request_id in zip(call.answers, exact[at : at + len(ids)], ids):
             token, code = entry
-            if code:
-                answers.append(_refused(code, exact[place], node, whole[place].budget))
+            if not code:
+                answers.append(Hold(self, node, token, amount, request_id))
+            elif code == UNIT_MISMATCH:
+                answers.append(_mismatch(amount, node, whole[len(answers)].budget))
             else:
-                answers.append(Hold(self, node, token, exact[place], request_id))
+                answers.append(Refused(VERDICTS[code]))
         # The answer had too few entries.
         answers += [Refused(Verdict.UNREACHABLE)] * (len(ids) - len(call.answers))
 
-    def _repeat(self, call: Call, connection: Connection, entry: bytes, deadline: float) -> None:
+    def _repeat(self, call: Call, connection: Connection, entry: bytes, deadline: Deadline) -> None:
         """Sends an ask again while no answer comes: after a quarter of its time, and ever later."""
-        pause = min((deadline - time.monotonic()) / 4, REPEAT_AFTER)
+        pause = min(deadline.left() / 4, REPEAT_AFTER)
 
         def again(pause: float) -> None:
             if not call.future.done() and not connection.lost:
@@ -443,14 +453,14 @@ class Client:
 
         self.loop.call_later(pause, again, pause)
 
-    async def _route_open(self, deadline: float) -> tuple[Connection | None, Verdict]:
+    async def _route_open(self, deadline: Deadline) -> tuple[Connection | None, Verdict]:
         if self._closing:
             return None, Verdict.CLOSED
         return await self._route(deadline)
 
-    async def _answer(self, call: Call, deadline: float) -> Verdict:
+    async def _answer(self, call: Call, deadline: Deadline) -> Verdict:
         """Waits for the answer to a frame until the deadline."""
-        timer = self.loop.call_later(max(deadline - time.monotonic(), 0), call.refuse, Verdict.TIMEOUT)
+        timer = deadline.end(call.future, Verdict.TIMEOUT)
         try:
             verdict = await call.future
         except asyncio.CancelledError:
@@ -559,14 +569,11 @@ def _exact(amount: str | Decimal | int, unit: str) -> Amount:
     return known
 
 
-def _refused(code: int, amount: Amount, node: Node, budget: int | str) -> Refused:
-    """A node's no; that to another unit than the budget's names both, where the budget was looked up by its handle."""
-    verdict = VERDICTS[code]
-    if verdict != Verdict.UNIT_MISMATCH:
-        return Refused(verdict)
+def _mismatch(amount: Amount, node: Node, budget: int | str) -> Refused:
+    """The no to an ask in another unit than its budget's; it names both where the budget was looked up by its handle."""
     found = node.found.get(budget) if isinstance(budget, str) else None
     unit = found.unit if found is not None and found.unit != amount.unit else "another unit"
-    return Refused(verdict, f"the budget is in {unit}, the ask in {amount.unit}")
+    return Refused(Verdict.UNIT_MISMATCH, f"the budget is in {unit}, the ask in {amount.unit}")
 
 
 _CODES: dict[str, bytes] = {}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from . import _wire as wire
 from ._amount import unit_of
+from ._deadline import LATE, Deadline
 from ._verdict import VERDICTS, UnauthorisedError, Verdict, VersionError, WeirError, reason_name
 
 if TYPE_CHECKING:
@@ -47,9 +48,10 @@ class Found(NamedTuple):
 class Call:
     """A caller that waits for answers to its asks in one frame."""
 
-    __slots__ = ("answers", "future", "node", "retry")
+    __slots__ = ("answers", "deadline", "future", "node", "retry")
 
-    def __init__(self, future: asyncio.Future[Verdict | None], node: Node, retry: bool = False) -> None:
+    def __init__(self, future: asyncio.Future[Verdict | None], node: Node, deadline: Deadline, retry: bool = False) -> None:
+        self.deadline = deadline
         self.future = future
         self.node = node
         self.retry = retry
@@ -158,13 +160,16 @@ class Connection(asyncio.Protocol):
     @property
     def load(self) -> int:
         """Frames in flight, and those that wait for room."""
-        return sum(lane.in_flight + len(lane.queue) for lane in self._lanes)
+        asks, resolves = self._lanes
+        return asks.in_flight + len(asks.queue) + resolves.in_flight + len(resolves.queue)
 
     # --- what asyncio calls ---
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # No check of its class: those of other event loops, such as uvloop's, need not be derived from asyncio's.
         self._transport = cast(asyncio.Transport, transport)
+        # Frames go to the socket at once: uvloop keeps them for the end of its turn otherwise, which may be long.
+        self._transport.set_write_buffer_limits(0)
         self.node.open_sockets.add(self._gone)
         self._gone.add_done_callback(self.node.open_sockets.discard)
         o = self.node.client.options
@@ -310,6 +315,7 @@ class Connection(asyncio.Protocol):
         flight = self._asks
         if flight is None:
             flight = self._asks = Flight(flags)
+            flight.sent_at = time.monotonic()  # for as long as it gathers, since when it does
             self._later(self._flush_asks, flight, self.node.client.options.linger)
         flight.entries += entry
         flight.parts.append((call, 1))
@@ -353,6 +359,11 @@ class Connection(asyncio.Protocol):
     def _flush_asks(self, flight: Flight) -> None:
         if self._asks is flight:
             self._asks = None
+            now = time.monotonic()
+            lost = now - flight.sent_at - self.node.client.options.linger
+            if lost > LATE:
+                for call, _ in flight.parts:
+                    call.deadline.lose(lost, now)
             self._send(flight)
 
     def _flush_resolves(self, flight: Flight) -> None:
@@ -373,9 +384,9 @@ class Connection(asyncio.Protocol):
 
     def _place(self, flight: Flight) -> None:
         if not flight.jobs:
-            if not flight.is_awaited():
-                return
             flight.drop_abandoned()
+            if not flight.parts and not flight.is_awaited():
+                return
         flight.lane.in_flight += 1
         self._number += 1
         flight.sent_at = time.monotonic()

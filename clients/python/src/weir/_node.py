@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ._connection import WINDOW, Connection, Found
+from ._deadline import Deadline
 from ._verdict import UnauthorisedError, VersionError, WeirError, WrongDoorError
 
 if TYPE_CHECKING:
@@ -70,14 +71,15 @@ class Node:
                 best = connection
         return best
 
-    async def wait_open(self, seconds: float) -> bool:
+    async def wait_open(self, deadline: Deadline) -> bool:
         """Waits until a connection is open; false if it cannot be, or not in time."""
         self.open()
         changed = self._changed
-        try:
-            await asyncio.wait_for(changed.wait(), max(seconds, 0))
-        except asyncio.TimeoutError:
-            return False
+        while not changed.is_set() and (left := deadline.left()):
+            try:
+                await asyncio.wait_for(changed.wait(), left)
+            except asyncio.TimeoutError:
+                pass
         return bool(self.connections)
 
     def open(self, at_once: bool = False) -> None:
