@@ -508,9 +508,15 @@ func (d *driver) observed(i int, s step) {
 	}
 }
 
-// textStep does the steps about the spool's file and about amounts.
+// textStep does the steps about the log, the spool's file and amounts.
 func (d *driver) textStep(i int, s step) {
 	switch s.Do {
+	case "said":
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if !bytes.Contains(d.logged.Bytes(), []byte(s.Text)) {
+			d.t.Fatalf("step %d: the log does not say %q: %s", i, s.Text, d.logged.String())
+		}
 	case "spool_append":
 		file, err := os.OpenFile(d.spool, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 		if err != nil {

@@ -61,7 +61,7 @@ class Driver:
     def __init__(self, play, spool):
         self.play, self.spool = play, spool
         self.client, self.holds, self.calls, self.events = None, {}, {}, []
-        self.logged = []
+        self.logged, self.refusal = [], ""
         self.log = logging.Logger(play["name"])
         handler = logging.Handler()
         handler.emit = lambda record: self.logged.append(record.getMessage())
@@ -156,6 +156,9 @@ class Driver:
             assert loop.time() < until and found <= step.get("count", found), (found, self.events)
             await asyncio.sleep(0.005)
 
+    async def do_said(self, step):
+        assert step["text"] in self.refusal or any(step["text"] in line for line in self.logged), (self.refusal, self.logged)
+
     async def do_spool_append(self, step):
         with open(self.spool, "a", newline="") as file:
             file.write(step["text"])
@@ -204,6 +207,7 @@ class Driver:
         if "times" in step:
             return [answer.verdict for answer in answers]
         answer = answers[0]
+        self.refusal = repr(answer)
         if answer and "hold" in step:
             self.holds[step["hold"]] = answer
         return weir.Outcome(answer.verdict)

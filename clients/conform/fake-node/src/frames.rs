@@ -81,7 +81,7 @@ pub(crate) fn welcome(script: &NodeScript, node: usize) -> Vec<u8> {
 }
 
 pub(crate) fn found(frame: u64, verdict: u8, budget: u64) -> Vec<u8> {
-    let mut block = found::Block::new(frame, budget, [0; 4], wire::Verdict::Granted);
+    let mut block = found::Block::new(frame, budget, *b"COUN", wire::Verdict::Granted);
     block.set_verdict_raw(verdict);
     written(found::encoded_len(), |buf| Ok(found::encode(buf, &block)?.finish()))
 }

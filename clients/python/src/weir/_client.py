@@ -572,7 +572,7 @@ def _exact(amount: str | Decimal | int, unit: str) -> Amount:
 def _mismatch(amount: Amount, node: Node, budget: int | str) -> Refused:
     """The no to an ask in another unit than its budget's; it names both where the budget was looked up by its handle."""
     found = node.found.get(budget) if isinstance(budget, str) else None
-    unit = found.unit if found is not None and found.unit != amount.unit else "another unit"
+    unit = found.unit if found is not None and found.unit not in ("", amount.unit) else "another unit"
     return Refused(Verdict.UNIT_MISMATCH, f"the budget is in {unit}, the ask in {amount.unit}")
 
 

@@ -131,6 +131,11 @@ impl Driver {
                 call.join().unwrap()
             }
             "observed" => self.observed(step),
+            "said" => {
+                let logged = self.logged.lock().unwrap();
+                let is_said = logged.iter().any(|line| line.contains(text(&step["text"])));
+                is_said.then_some(()).ok_or_else(|| format!("the log says {logged:?}"))
+            }
             "drop" => self.drop_hold(step),
             "drop_if" => {
                 self.holds.lock().unwrap().remove(text(&step["hold"]));
