@@ -458,28 +458,28 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
             self.happenings.push(Happening::UnknownRejected(at));
             return;
         };
-        self.close_rejected(at, seq, clock);
-        let body = rejection_body(rejection, origin.seq);
         let to = origin.session;
+        let id = self.close_rejected(at, seq, clock);
+        let prefix = self.seats[to].prefix().as_bytes();
+        let id = id.as_deref().map(|id| id.strip_prefix(prefix).unwrap_or(id));
+        let body = rejection_body(rejection, origin.seq, id);
         // A store that fails is found by the flush.
         let _ = self.step(to, clock, |seat, _, turn| seat.session.send(b"j", &body, turn));
         self.tie(at, to);
     }
 
-    /// The order that a venue rejected is closed.
-    fn close_rejected(&mut self, at: usize, seq: u64, clock: Clock) {
-        if self.seats[at].book.is_none() {
-            return;
-        }
+    /// The order that a venue rejected is closed. Returns its ClOrdID as it was sent.
+    fn close_rejected(&mut self, at: usize, seq: u64, clock: Clock) -> Option<Vec<u8>> {
+        self.seats[at].book.as_ref()?;
         let mut bytes = Vec::new();
         self.stores.store(at).get(seq, &mut bytes);
         let message = match frame(&bytes, usize::MAX) {
             Framing::Whole(frame) => self.index.read(frame).ok(),
             _ => None,
         };
-        let id = message.and_then(|message| Some(key(11, "", message.value(11)?)));
-        let Some(id) = id else { return };
-        self.close(at, &id, clock);
+        let id = message?.value(11)?.to_vec();
+        self.close(at, &key(11, "", &id), clock);
+        Some(id)
     }
 
     fn close(&mut self, venue: usize, id: &[u8], clock: Clock) {

@@ -10,11 +10,26 @@ use crate::book::Book;
 /// How many messages of a session are known to have come from another one; what is older can be rejected without anybody being told.
 const PASSED_MAX: usize = 16_384;
 
+/// What a client reads whose message has a type that is not taken.
+pub(crate) const UNSUPPORTED_TYPE: &str = "Unsupported Message Type";
+
+/// Is it a type by which a venue reports and answers? Passed on, it would tell the venue of executions and of other things that only the venue
+/// can know.
+fn is_of_venues(msg_type: &[u8]) -> bool {
+    // Of orders, of quotes, of the market and its instruments, of what was asked for.
+    matches!(msg_type, b"8" | b"9" | b"N" | b"r" | b"BZ")
+        || matches!(msg_type, b"b" | b"AI")
+        || matches!(msg_type, b"d" | b"f" | b"h" | b"w" | b"y")
+        || matches!(msg_type, b"AO" | b"AP" | b"AQ" | b"BD" | b"BF")
+}
+
 /// What a step leaves to be done for other sessions: the application of clients with a venue, and of venues.
 #[derive(Debug, Default)]
 pub(crate) struct Passing {
     /// Whether messages can go on at present.
     pub(crate) is_available: bool,
+    /// The session is a venue's, which may send what clients may not.
+    pub(crate) is_venue: bool,
     /// The time of the step.
     pub(crate) now_unix_ms: i64,
     /// Orders (D, G) that are older are not sent again, milliseconds; 0 for any age.
@@ -65,6 +80,8 @@ impl<S: MessageStore> Application<S> for Passing {
     fn take(&mut self, session: &mut Session, message: &Message<'_>, turn: &mut Turn<'_, S>) {
         if message.msg_type() == b"j" {
             self.keep(Item::Rejection, message);
+        } else if !self.is_venue && is_of_venues(message.msg_type()) {
+            session.refuse(message, 3, UNSUPPORTED_TYPE, turn);
         } else if self.is_available {
             self.keep(Item::Pass, message);
         } else {
@@ -131,9 +148,9 @@ impl Passed {
     }
 }
 
-/// The body of the BusinessMessageReject (j) that tells who sent a message that it was rejected on the other side: 45 names his message, 58
-/// and 372 stay, and so does 380; of a Reject it is 0.
-pub(crate) fn rejection_body(rejection: &Message<'_>, seq: u64) -> Vec<u8> {
+/// The body of the BusinessMessageReject (j) that tells who sent a message that it was rejected on the other side: 45 names his message and 379
+/// its ClOrdID, if it has one; else 379 stays. So do 58, 372 and 380; of a Reject it is 0.
+pub(crate) fn rejection_body(rejection: &Message<'_>, seq: u64, id: Option<&[u8]>) -> Vec<u8> {
     let mut body = Vec::new();
     let mut put = |tag: u32, value: &[u8]| {
         body.extend_from_slice(format!("{tag}=").as_bytes());
@@ -145,6 +162,9 @@ pub(crate) fn rejection_body(rejection: &Message<'_>, seq: u64) -> Vec<u8> {
         if let Some(value) = rejection.value(tag).filter(|value| !value.is_empty()) {
             put(tag, value);
         }
+    }
+    if let Some(id) = id.or_else(|| rejection.value(379)).filter(|id| !id.is_empty()) {
+        put(379, id);
     }
     let reason = rejection.value(380).filter(|_| rejection.msg_type() == b"j");
     put(380, reason.unwrap_or(b"0"));

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use fix::{Dictionary, Framing, Index, Message, SOH, Tag, frame, tag};
 use fix_session::{Application, MessageStore, SendError, Session, Turn};
 
+use crate::passing::UNSUPPORTED_TYPE;
+
 /// How many ClOrdIDs of a session are known; the oldest are forgotten.
 const SEEN_MAX: usize = 100_000;
 /// Room for the fields of a message.
@@ -79,7 +81,7 @@ impl<S: MessageStore> Application<S> for Echo {
                 }
             }
             b"d" => self.send_back(session, message, turn),
-            _ => session.refuse(message, 3, "Unsupported Message Type", turn),
+            _ => session.refuse(message, 3, UNSUPPORTED_TYPE, turn),
         }
     }
 }

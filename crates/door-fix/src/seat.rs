@@ -73,7 +73,7 @@ impl Back {
             }
             Kind::Venue(venue) => {
                 let mut passing = Passing::default();
-                passing.max_order_age_ms = venue.max_order_age_ms;
+                (passing.is_venue, passing.max_order_age_ms) = (true, venue.max_order_age_ms);
                 let behind = Behind::Sessions(venue.clients, passing);
                 return Back { spec: None, behind, named: venue.unaddressed };
             }
@@ -127,7 +127,7 @@ impl Seat {
             (Behind::Echo(_), Behind::Echo(_)) => {}
             (Behind::Sessions(others, passing), Behind::Sessions(new_others, new)) => {
                 *others = new_others;
-                passing.max_order_age_ms = new.max_order_age_ms;
+                (passing.is_venue, passing.max_order_age_ms) = (new.is_venue, new.max_order_age_ms);
             }
             (before, behind) => *before = behind,
         }

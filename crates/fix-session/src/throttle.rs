@@ -62,7 +62,7 @@ impl Session {
         false
     }
 
-    /// Answers an application message with a BusinessMessageReject (j) of a BusinessRejectReason (380), 3 for a type that is not taken, 4
+    /// Answers an application message with a BusinessMessageReject (j) that names its ClOrdID in 379, of a BusinessRejectReason (380), 3 for a type that is not taken, 4
     /// while what stands behind is not available. With FIXT, reason 3 ends with DefaultApplVerID (1137), as QuickFIX's does. No dictionary has
     /// it there, so an engine that checks rejects it and its application hears of nothing: other reasons go without.
     pub fn refuse<S: MessageStore>(
@@ -78,8 +78,14 @@ impl Session {
             .text_if(45, message.value(34))
             .text(58, text.as_bytes())
             .text_unless_empty(372, message.msg_type())
+            .text_unless_empty(379, business_id(message).unwrap_or_default())
             .number(380, reason)
             .text_if(1137, version);
         self.say_to(b"j", &way_back(message), &fields, turn);
     }
+}
+
+/// What a BusinessMessageReject names in 379: the ClOrdID (11), of an execution its ExecID (17).
+fn business_id<'m>(message: &Message<'m>) -> Option<&'m [u8]> {
+    message.value(if matches!(message.msg_type(), b"8" | b"Q") { 17 } else { 11 })
 }

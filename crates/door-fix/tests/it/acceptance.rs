@@ -514,7 +514,7 @@ fn echo() {
             "A2 a type that is not taken",
             &format!(
                 "I35=F|34=2|11=b|41=a|54=1|55=IBM|60=<time>|
-                 E35=j|34=2|45=2|58=Unsupported Message Type|372=F|380=3|{version}"
+                 E35=j|34=2|45=2|58=Unsupported Message Type|372=F|379=b|380=3|{version}"
             ),
         );
     }

@@ -124,7 +124,10 @@ fn a_fill_for_a_client_that_was_removed_is_kept_for_its_resend() {
     assert_eq!(told, [(a, format!("35=5|34=2|{REMOVED}"))]);
     // An order that it sent before it knew is refused; its Logout is heard.
     let refused = desk.gets(a, "35=D|34=3|49=A|11=late|55=X|");
-    assert!(refused.contains("|45=3|58=Application not available|372=D|380=4|"), "{refused}");
+    assert!(
+        refused.contains("|45=3|58=Application not available|372=D|379=late|380=4|"),
+        "{refused}"
+    );
     assert_eq!(sent(&mut desk), [], "and goes nowhere");
     desk.gets(line, "35=8|34=2|49=VENUE|11=a|150=F|32=5|");
     desk.gets(a, "35=5|34=4|49=A|");
@@ -292,7 +295,7 @@ fn a_second_client_joins_and_a_client_moves_to_another_venue() {
     assert_eq!(sent(&mut desk), [(a, "35=8|34=2|11=a|150=F|".to_owned())]);
     desk.gets(line, "35=3|34=3|49=VENUE|45=2|58=no|372=D|");
     let told = sent(&mut desk);
-    assert_eq!(told, [(a, "35=j|34=3|45=2|58=no|372=D|380=0|".to_owned())]);
+    assert_eq!(told, [(a, "35=j|34=3|45=2|58=no|372=D|379=a|380=0|".to_owned())]);
     // The other venue is not there yet.
     assert!(desk.gets(a, "35=D|34=3|49=A|11=c|55=X|").contains("|380=4|"));
     let other = dial_as(&mut desk, 3, "OTHER");

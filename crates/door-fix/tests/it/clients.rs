@@ -160,11 +160,16 @@ fn an_id_of_another_client_is_refused() {
         floor.says(1, "35=G|11=a|41=y|"),
         format!("B: 35=9|11=a|37=NONE|39=8|41=y|{text}=2|")
     );
-    let in_use = |kind: &str, tag| format!("58=The value of tag {tag} is in use|372={kind}|380=0|");
+    let in_use = |kind: &str, tag, id: &str| {
+        format!("58=The value of tag {tag} is in use|372={kind}|{id}380=0|")
+    };
     let answer = floor.says(1, "35=H|11=a|54=1|");
-    assert!(answer.starts_with("B: 35=j|45=") && answer.ends_with(&in_use("H", 11)), "{answer}");
+    assert!(
+        answer.starts_with("B: 35=j|45=") && answer.ends_with(&in_use("H", 11, "379=a|")),
+        "{answer}"
+    );
     floor.says(0, "35=V|262=m|");
-    assert!(floor.says(1, "35=V|262=m|").ends_with(&in_use("V", 262)));
+    assert!(floor.says(1, "35=V|262=m|").ends_with(&in_use("V", 262, "")));
     // His own id again is the venue's to judge.
     assert_eq!(floor.says(0, "35=D|11=a|55=X|"), "V: 35=D|11=a|55=X|");
     assert_eq!(floor.says(2, "35=8|11=a|150=F|"), "A: 35=8|11=a|150=F|");
@@ -187,7 +192,7 @@ fn prefixes_keep_ids_apart_and_are_not_seen_by_clients() {
     );
     assert_eq!(floor.says(2, "35=8|11=A-1|150=F|"), "A: 35=8|11=1|150=F|");
     let answer = floor.says(2, "35=3|45=2|58=no|372=D|");
-    assert_eq!(answer, "A: 35=j|45=2|58=no|372=D|380=0|");
+    assert_eq!(answer, "A: 35=j|45=2|58=no|372=D|379=1|380=0|");
 }
 
 #[test]

@@ -65,7 +65,7 @@ fn without_a_venue_nothing_is_taken_and_nothing_waits() {
     let mut desk = gate();
     let client = desk.connect();
     desk.gets(client, LOGON);
-    let refused = "58=Application not available|372=D|380=4|";
+    let refused = "58=Application not available|372=D|379=a|380=4|";
     assert_eq!(
         desk.gets(client, &format!("35=D|34=2|{ORDER}")),
         format!("35=j|34=2|45=2|{refused}")
@@ -86,7 +86,7 @@ fn without_a_venue_nothing_is_taken_and_nothing_waits() {
     desk.gets(client, &format!("35=D|34=5|{ORDER}"));
     assert_eq!(other(&mut desk, venue), format!("35=D|34=5|{ORDER}"));
     desk.drop_line(venue);
-    assert!(desk.gets(client, &format!("35=F|34=6|{ORDER}")).contains("|372=F|380=4|"));
+    assert!(desk.gets(client, &format!("35=F|34=6|{ORDER}")).contains("|372=F|379=a|380=4|"));
     assert_eq!(desk.door.stores()[1].next_out(), 6);
 }
 
@@ -109,13 +109,45 @@ fn a_rejection_is_told_to_who_sent_it_with_his_number() {
     desk.gets(client, &format!("35=D|34=3|{ORDER}"));
     assert_eq!(other(&mut desk, venue), format!("35=D|34=2|{ORDER}"));
     desk.gets(venue, &from_venue("35=3|34=2|45=2|58=no|371=55|372=D|373=5|"));
-    assert_eq!(other(&mut desk, client), "35=j|34=3|45=3|58=no|372=D|380=0|");
-    desk.gets(venue, &from_venue("35=j|34=3|45=2|58=never|372=D|380=6|"));
-    assert_eq!(other(&mut desk, client), "35=j|34=4|45=3|58=never|372=D|380=6|");
+    assert_eq!(other(&mut desk, client), "35=j|34=3|45=3|58=no|372=D|379=a|380=0|");
+    desk.gets(venue, &from_venue("35=j|34=3|45=2|58=never|372=D|379=b|380=6|"));
+    assert_eq!(other(&mut desk, client), "35=j|34=4|45=3|58=never|372=D|379=a|380=6|");
+    // What is no order has the id that the venue names.
+    desk.gets(client, "35=V|34=4|262=m|");
+    assert_eq!(other(&mut desk, venue), "35=V|34=3|262=m|");
+    desk.gets(venue, &from_venue("35=j|34=4|45=3|58=no|372=V|379=m|380=3|"));
+    assert_eq!(other(&mut desk, client), "35=j|34=5|45=4|58=no|372=V|379=m|380=3|");
     // One that names nobody's message is told to nobody but counted.
-    desk.gets(venue, &from_venue("35=3|34=4|45=1|58=logon|"));
+    desk.gets(venue, &from_venue("35=3|34=5|45=1|58=logon|"));
     assert_eq!(desk.ready(), []);
     assert!(desk.happenings.contains(&Happening::UnknownRejected(1)));
+}
+
+/// It would tell the venue of executions, and others, that only a venue can know of.
+#[test]
+fn what_only_a_venue_may_send_is_not_taken_from_a_client() {
+    let (mut desk, client, venue) = logged_on();
+    let types = "8 9 N r BZ b AI d f h w y AO AP AQ BD BF".split(' ');
+    let mut seq = 2;
+    for msg_type in types {
+        let id = if msg_type == "8" { "17=e|" } else { "" };
+        let told = desk.gets(client, &format!("35={msg_type}|34={seq}|37=x|{id}150=F|32=100|"));
+        let named = if id.is_empty() { "" } else { "379=e|" };
+        let text = "58=Unsupported Message Type";
+        assert_eq!(told, format!("35=j|34={seq}|45={seq}|{text}|372={msg_type}|{named}380=3|"));
+        assert_eq!(desk.ready(), [], "{msg_type}");
+        seq += 1;
+    }
+    // Neither while the venue is away.
+    desk.drop_line(venue);
+    assert!(desk.gets(client, &format!("35=8|34={seq}|17=e|")).ends_with("|380=3|"));
+    // What both may send passes.
+    let venue = venue_logs_on(&mut desk, 2);
+    for (out, msg_type) in (3..).zip(["S", "i", "W", "AE", "B", "AG", "U1"]) {
+        seq += 1;
+        assert_eq!(desk.gets(client, &format!("35={msg_type}|34={seq}|58=x|")), "");
+        assert_eq!(other(&mut desk, venue), format!("35={msg_type}|34={out}|58=x|"));
+    }
 }
 
 #[test]

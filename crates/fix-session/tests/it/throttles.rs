@@ -8,7 +8,7 @@ use crate::desk::Desk;
 fn messages_above_the_rate_are_refused_and_cancels_pass() {
     let mut desk = Desk::logged_on_with(|config| config.throttle_per_s = 2);
     assert_eq!(desk.gets("35=D|34=2|11=a|") + &desk.gets("35=D|34=3|11=b|"), "");
-    let refused = "35=j|34=2|45=4|58=Message rate exceeded|372=D|380=0|";
+    let refused = "35=j|34=2|45=4|58=Message rate exceeded|372=D|379=c|380=0|";
     assert_eq!(desk.gets("35=D|34=4|11=c|"), refused);
     assert_eq!(desk.gets("35=F|34=5|11=d|") + &desk.gets("35=q|34=6|11=e|"), "");
     assert_eq!(desk.gets("35=1|34=7|112=x|"), "35=0|34=3|112=x|");
@@ -27,7 +27,8 @@ fn a_refusal_is_a_message_that_is_sent_again() {
     let time = desk.time(0);
     desk.gets("35=D|34=2|11=a|");
     desk.gets("35=D|34=3|11=b|");
-    let again = format!("35=j|34=2|43=Y|122={time}|45=3|58=Message rate exceeded|372=D|380=0|");
+    let again =
+        format!("35=j|34=2|43=Y|122={time}|45=3|58=Message rate exceeded|372=D|379=b|380=0|");
     assert_eq!(desk.gets("35=2|34=4|7=2|16=2|"), again);
 }
 

@@ -183,11 +183,12 @@ fn own_reset_on_logon_and_a_new_period_repeat_as_well() {
 fn a_refusal_of_an_earlier_life_names_no_number() {
     let mut desk = desk();
     desk.step(|session, _, turn, _| {
-        session.send(b"j", b"45=7\x0158=no\x01372=D\x01380=4\x01", turn).unwrap();
+        session.send(b"j", b"45=7\x0158=no\x01372=D\x01379=a\x01380=4\x01", turn).unwrap();
         session.send(b"8", b"11=a\x01", turn).unwrap();
     });
     desk.session.disconnected();
-    let wanted = format!("{RESET_BACK}35=j|34=2|97=Y|45=0|58=no|372=D|380=4|35=8|34=3|97=Y|11=a|");
+    let wanted =
+        format!("{RESET_BACK}35=j|34=2|97=Y|45=0|58=no|372=D|379=a|380=4|35=8|34=3|97=Y|11=a|");
     assert_eq!(again(&mut desk, RESET), wanted);
 }
 
