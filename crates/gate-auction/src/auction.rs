@@ -8,8 +8,9 @@ use crate::reason::Reason;
 use crate::request::{Format, Impression, Placement, Request};
 use crate::scratch::{DEALING, Scratch, Taken};
 
-/// Once the floor is above all that are left, so many of them are looked at to learn whether that was the reason.
-const BELOW_FLOOR_MAX: usize = 8;
+/// Where nobody bids, so many steps of the scan are taken to learn the reason: whether the floor is above those that are left, or
+/// whether those that want the request have no creative for it.
+const REASON_STEPS_MAX: usize = 8;
 const FLOOR_STEP: u8 = Reason::Floor.step();
 
 /// Who is asked about.
@@ -329,6 +330,42 @@ impl Auction<'_> {
                 self.give_up(group, context, out);
             }
         }
+        if self.refusal.is_none() && out.is_empty() {
+            self.note_unfit();
+        }
+    }
+
+    /// Is there somebody among the first who wants the request, and has no creative for any of its impressions? It is asked once
+    /// a request, and only where nobody was found.
+    #[cold]
+    fn note_unfit(&mut self) {
+        let mut impressions = self.request.impressions.iter();
+        if impressions.any(|impression| !impression.placements.is_empty()) {
+            self.scratch.begin_scan_of_all(self.index, self.request);
+            if self.finds_candidate() {
+                self.note(Reason::Blocked);
+            }
+        }
+    }
+
+    /// Is somebody who may bid among the next few of the scan?
+    fn finds_candidate(&mut self) -> bool {
+        for _ in 0..REASON_STEPS_MAX {
+            if self.scratch.scan.reach().is_none() {
+                return false;
+            }
+            let Some(slot) = self.scratch.scan.take(&self.index.rows) else { continue };
+            // Where no set of the scan restricts, it goes on behind the last campaign.
+            if slot as usize >= self.index.ids().len() {
+                return false;
+            }
+            let asked = self.index.asked(slot);
+            let is_found_here = !asked.entry.span.deals_only && self.is_candidate(&asked);
+            if is_found_here && self.seat_may_bid(asked.entry.seat) {
+                return true;
+            }
+        }
+        false
     }
 
     /// The choice, or the best after it, whose money could be held.
@@ -545,14 +582,8 @@ impl Auction<'_> {
         if self.accepted > 0 || self.refusal.is_some_and(|noted| noted.step() >= FLOOR_STEP) {
             return;
         }
-        for _ in 0..BELOW_FLOOR_MAX {
-            if self.scratch.scan.reach().is_none() {
-                return;
-            }
-            let Some(slot) = self.scratch.scan.take(&self.index.rows) else { continue };
-            if self.is_candidate(&self.index.asked(slot)) {
-                return self.note(Reason::Floor);
-            }
+        if self.finds_candidate() {
+            self.note(Reason::Floor);
         }
     }
 

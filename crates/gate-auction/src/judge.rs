@@ -57,7 +57,7 @@ impl Auction<'_> {
     }
 
     #[inline]
-    fn seat_may_bid(&self, seat: u32) -> bool {
+    pub(crate) fn seat_may_bid(&self, seat: u32) -> bool {
         let Request { seats_allowed, seats_blocked, .. } = self.request;
         listed_or_empty(seats_allowed, seat) && !(seat != UNKNOWN && seats_blocked.contains(&seat))
     }

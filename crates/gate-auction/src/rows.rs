@@ -157,17 +157,19 @@ impl Scan {
         self.groups.push(Group { rows: rows..self.rows.len(), lists: lists..self.lists.len() });
     }
 
-    /// Begins to walk over those who want the request and have a creative for one of the placements. `allowed`: leaves
-    /// out most that the request's allowlists exclude.
+    /// Begins to walk over those who want the request and have a creative for one of the placements, if some are given.
+    /// `allowed`: leaves out most that the request's allowlists exclude.
     pub(crate) fn begin(
         &mut self,
         rows: &Rows,
         request: &Request<'_>,
-        placements: &[u32],
+        placements: Option<&[u32]>,
         allowed: bool,
     ) {
         self.shorten(self.request);
-        self.group(&rows.sets[PLACEMENTS], placements);
+        if let Some(placements) = placements {
+            self.group(&rows.sets[PLACEMENTS], placements);
+        }
         let allowlists = [
             (SEATS, request.seats_allowed),
             (CATEGORIES, request.categories_allowed),
@@ -504,7 +506,7 @@ mod tests {
             let (mut scan, mut one_by_one, mut at_once) = (Scan::default(), Vec::new(), Vec::new());
             for _ in 0..2 {
                 scan.request(&rows, &request);
-                scan.begin(&rows, &request, &placements, true);
+                scan.begin(&rows, &request, Some(&placements), true);
                 one_by_one.clear();
                 while let Some(reach) = scan.reach() {
                     let taken = scan.take(&rows);
@@ -512,7 +514,7 @@ mod tests {
                     one_by_one.extend(taken);
                 }
                 prop_assert_eq!(&one_by_one, &expected);
-                scan.begin(&rows, &request, &placements, false);
+                scan.begin(&rows, &request, Some(&placements), false);
                 at_once.clear();
                 scan.take_all(&rows, &mut at_once);
                 prop_assert_eq!(&at_once, &expected);

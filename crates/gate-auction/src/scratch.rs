@@ -173,7 +173,12 @@ impl Scratch {
     /// From now on the scan finds everybody who wants the impression and does not depend on a deal; with `allowed` only
     /// those that the request may allow.
     pub(crate) fn begin_scan(&mut self, index: &Index, request: &Request<'_>, allowed: bool) {
-        self.scan.begin(&index.rows, request, &self.placements, allowed);
+        self.scan.begin(&index.rows, request, Some(&self.placements), allowed);
+    }
+
+    /// The same, whatever creatives they have.
+    pub(crate) fn begin_scan_of_all(&mut self, index: &Index, request: &Request<'_>) {
+        self.scan.begin(&index.rows, request, None, true);
     }
 }
 

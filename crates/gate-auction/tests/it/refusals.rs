@@ -2,11 +2,12 @@
 
 use gate_auction::{
     BidContext, Bidder, Campaign, CampaignError, Choice, Conversion, Counters, Creative, Dimension,
-    Floor, Impression, Index, Modifier, Price, Reason, Request, Scratch, UNKNOWN,
+    Floor, Format, Impression, Index, Modifier, Price, Reason, Request, Scratch, UNKNOWN,
 };
 use proptest::prelude::*;
 
 use crate::generator::{Body, Dice, SMALL, campaigns, currency};
+use crate::simple::{Scene, campaign, creative, dealer};
 
 /// Refuses some, by a coin that each answer of `hold`, and each `able`, is asked of.
 struct Purses {
@@ -148,6 +149,44 @@ fn every_mistake_is_named_and_nothing_is_built() {
     assert_eq!(CampaignError::TooMany { found: 9 }.campaign(), None);
     let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
     assert!(texts.iter().all(|text| text.contains("campaign")), "{texts:?}");
+}
+
+/// A campaign that wants the request is told from none, also where others have the format and want something else.
+#[test]
+fn who_has_no_creative_for_the_request_came_farther_than_who_does_not_want_it() {
+    let video = |id: u64, geo: &[u32]| {
+        let mut elsewhere = campaign(id, 5);
+        elsewhere.creatives = vec![creative(id, Format::Video)];
+        elsewhere.targeting.lists_mut(Dimension::Geo).any = geo.to_vec();
+        elsewhere
+    };
+    let banner = campaign(1, 5);
+    let mut of_deals = dealer(1, 5, &[7]);
+    of_deals.targeting.deals_only = true;
+    let mut french = campaign(1, 5);
+    french.targeting.lists_mut(Dimension::Geo).any = vec![3];
+    let far = |seat: u32| Campaign { seat, ..campaign(1, 5) };
+    let formats = [Format::Video];
+    let scene = Scene { formats: &formats, ..Scene::default() };
+    let of_seat = Scene { seats_allowed: &[4], ..scene };
+    let blocked = Scene { seats_blocked: &[4], ..scene };
+    for (scene, first, expected) in [
+        (scene, banner, Some(Reason::Blocked)),
+        (scene, of_deals, None),
+        (scene, french, None),
+        (of_seat, far(4), Some(Reason::Blocked)),
+        (of_seat, far(5), None),
+        (blocked, far(5), Some(Reason::Blocked)),
+        (blocked, far(4), None),
+    ] {
+        let all = [first, video(2, &[3])];
+        let (bids, refusal) = scene.outcome(&all, &mut ());
+        assert_eq!((bids.len(), refusal), (0, expected), "{all:?}");
+        let nowhere = Scene { formats: &[], ..scene };
+        assert_eq!(nowhere.outcome(&all, &mut ()).1, None, "no impression");
+    }
+    // Everybody has the format, and bids.
+    assert_eq!(scene.outcome(&[video(2, &[])], &mut ()).0.len(), 1);
 }
 
 #[test]

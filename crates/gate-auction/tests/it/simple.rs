@@ -2,7 +2,7 @@
 
 use gate_auction::{
     BidContext, Campaign, Choice, Creative, Deal, Floor, Format, Impression, Index, Placement,
-    Price, PriceRule, Pricing, Request, Rules, Scratch, Targeting, Timing,
+    Price, PriceRule, Pricing, Reason, Request, Rules, Scratch, Targeting, Timing,
 };
 
 use crate::generator::currency;
@@ -113,6 +113,15 @@ impl Scene<'_> {
         campaigns: &[Campaign],
         context: &mut impl BidContext,
     ) -> Vec<Choice> {
+        self.outcome(campaigns, context).0
+    }
+
+    /// The same, and why there are no others.
+    pub(crate) fn outcome(
+        &self,
+        campaigns: &[Campaign],
+        context: &mut impl BidContext,
+    ) -> (Vec<Choice>, Option<Reason>) {
         let index = Index::build(currency("USD"), campaigns, 1).unwrap();
         let placement = |format: &Format| [Placement { format: *format, width: 300, height: 250 }];
         let placements: Vec<_> = self.formats.iter().map(placement).collect();
@@ -144,8 +153,10 @@ impl Scene<'_> {
             rules: self.rules,
         };
         let (mut scratch, mut out) = (Scratch::default(), Vec::new());
-        index.auction(&request, &mut scratch).fill(context, &mut out);
-        out
+        let mut auction = index.auction(&request, &mut scratch);
+        auction.fill(context, &mut out);
+        let refusal = auction.refusal();
+        (out, refusal)
     }
 
     fn impression<'b>(&'b self, placements: &'b [Placement]) -> Impression<'b> {
