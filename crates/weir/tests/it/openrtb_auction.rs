@@ -620,9 +620,11 @@ fn videos_go_where_they_can_be_played() {
 fn why_there_is_no_bid_is_told_of_who_came_farthest() {
     let geo = json!({"geo": {"any": ["DEU"]}});
     let cap = json!([{"per": "day", "max": 100}]);
+    let film = json!({"format": "video", "sizes": "any", "duration_s": 15, "markup": "<VAST version=\"4.0\"/>"});
+    let both = json!([creative("b", json!({})), creative("v", film)]);
     let node = patient(&[
         campaign(1, json!({"bid": "2.00", "seat": "s1"})),
-        campaign(2, json!({"bid": "5.00", "seat": "s2", "targeting": geo})),
+        campaign(2, json!({"bid": "5.00", "seat": "s2", "targeting": geo, "creatives": both})),
         campaign(3, json!({"bid": "1.00", "seat": "s3", "caps": cap})),
     ])
     .with("openrtb.no_bid_body", "true")
@@ -638,6 +640,9 @@ fn why_there_is_no_bid_is_told_of_who_came_farthest() {
         (in_imp(json!({"bidfloor": 1_000_000})), 504),
         (in_imp(json!({"banner": {"w": 728, "h": 90}})), 505),
         (in_imp(json!({"banner": null, "native": {"request": "{}"}})), 505),
+        // Only one that does not want the request has a video.
+        (in_imp(json!({"banner": null, "video": {}})), 505),
+        (with(only("s2", json!({})), in_imp(json!({"banner": null, "video": {}}))), 500),
         (json!({"badv": ["example"]}), 505),
         (in_imp(json!({"pmp": {"private_auction": 1, "deals": [{"id": "none"}]}})), 506),
         (json!({"cur": ["EUR"]}), 507),
@@ -758,10 +763,19 @@ fn bids_are_in_a_currency_that_the_exchange_takes() {
         campaign(2, json!({"seat": "s2", "unit": "EUR"})),
         // A yen is so little in pounds that its rate would be too coarse.
         campaign(3, json!({"seat": "s3", "unit": "VND", "bid": "90000.00"})),
+        // More than a million won, and dollars.
+        campaign(4, json!({"seat": "s4", "bid": "7000.00"})),
+        campaign(5, json!({"seat": "s5", "bid": "1000000", "limit": "9000"})),
     ];
-    let node = patient(&campaigns).with("openrtb.rates", "EUR=1.10,GBP=2.00,VND=0.00004").start();
+    let rates = "EUR=1.10,GBP=2.00,VND=0.00004,KRW=0.00072";
+    let node = patient(&campaigns).with("openrtb.rates", rates).start();
     let mut http = Http::to(&node);
-    wait_money(&mut http, &["s1", "s2", "s3"]);
+    wait_money(&mut http, &["s1", "s2", "s3", "s4"]);
+    for (best, cur, bidder) in [("s4", "USD", 4), ("s4", "KRW", 1), ("s5", "USD", 1)] {
+        let request = request("l", json!({"wseat": ["s1", best], "cur": [cur]}));
+        let bid = http.bid(&request).unwrap_or_else(|| panic!("{best} in {cur}"));
+        assert_eq!((bid.campaign, http.lose(&bid)), (bidder, 204), "{best} in {cur}");
+    }
     let mut settled = [0, 0];
     for (seat, cur, currency, price_micros, cost) in [
         (1, json!(["EUR"]), "EUR", 1_818_181, 2_001),

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use door_openrtb::{Imp, Mtype};
+use door_openrtb::{Imp, Mtype, PRICE_MICROS_END};
 use gate_auction::{BidContext, Bidder, Choice, Price, Reason};
 use gate_profile::{Profile, Profiles};
 use ledger::{Amount, Hold};
@@ -133,6 +133,13 @@ impl BidDesk<'_> {
         Ok((price, amount))
     }
 
+    /// Can a bid of at most this price be sent in its currency? Its floor is not above it, so rounding that up is the most.
+    #[inline]
+    fn may_be_sent(&self, bid: Price) -> Result<(), Reason> {
+        let fits = self.currency.floor_micros(bid) < PRICE_MICROS_END;
+        if fits { Ok(()) } else { Err(Reason::Currency) }
+    }
+
     fn ledger_slot(&self, slot: u32) -> u32 {
         self.slots[slot as usize]
     }
@@ -185,6 +192,7 @@ impl BidContext for BidDesk<'_> {
     }
 
     fn able(&mut self, bidder: Bidder, bid: Price) -> Result<(), Reason> {
+        self.may_be_sent(bid)?;
         let ad = self.campaign_index.ad(bidder.slot);
         if self.capped(ad) {
             return Err(Reason::Cap);
@@ -261,6 +269,7 @@ impl BidContext for BidDesk<'_> {
     }
 
     fn peek_able(&self, bidder: Bidder, bid: Price) -> Result<(), Reason> {
+        self.may_be_sent(bid)?;
         let ad = self.campaign_index.ad(bidder.slot);
         if self.capped(ad) {
             return Err(Reason::Cap);
