@@ -10,6 +10,7 @@ use ledger::{Bank, Record};
 use ledger_journal::{Fault, Start, segment_head};
 use money::{Instant, Unit, Zone, day_at};
 use serde_json::Value;
+use wire::Handle;
 
 use super::text::{self, Fields, Spent};
 use super::trail::{Folder, Known, beside};
@@ -192,7 +193,7 @@ impl Line {
 }
 
 /// Names of the columns of totals.
-const TOTAL: [&str; 11] = [
+const TOTAL: [&str; 12] = [
     "budget",
     "parent",
     "unit",
@@ -204,6 +205,7 @@ const TOTAL: [&str; 11] = [
     "exported_with_children",
     "closing_with_children",
     "reconciles",
+    "handle",
 ];
 
 /// What was exported.
@@ -359,7 +361,7 @@ impl Export {
             let unit = self.known.unit_of(*id);
             let money = |value: i128| Value::from(text::amount(unit, value));
             let parent = self.known.budgets.get(id).and_then(|named| named.parent);
-            let values: [Value; 11] = [
+            let values: [Value; 12] = [
                 (*id).into(),
                 parent.into(),
                 unit.map(|unit| unit.to_string()).into(),
@@ -371,6 +373,7 @@ impl Export {
                 money(line.exported),
                 money(line.closing()),
                 line.reconciles().into(),
+                self.known.handle_of(*id).map(Handle::as_str).into(),
             ];
             TOTAL.into_iter().zip(values).collect()
         })
@@ -469,7 +472,7 @@ impl<W: Write> Sheet<W> {
                 writeln!(out, "{}", text::json(&all))
             }
             Sheet::Csv(csv) => {
-                Ok(csv.write_record(fields.iter().map(|(_, value)| text::plain(value)))?)
+                Ok(csv.write_record(fields.iter().map(|(name, value)| cell(name, value)))?)
             }
         }
     }
@@ -489,6 +492,12 @@ impl<W: Write> Sheet<W> {
             Sheet::Csv(csv) => csv.into_inner().map_err(|error| error.into_error()),
         }
     }
+}
+
+/// A handle that a spreadsheet would run as a formula gets a quote in front.
+fn cell(name: &str, value: &Value) -> String {
+    let plain = text::plain(value);
+    if name == "handle" && plain.starts_with(['-', '@']) { format!("'{plain}") } else { plain }
 }
 
 #[cfg(test)]

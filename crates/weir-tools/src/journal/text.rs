@@ -6,6 +6,7 @@ use ledger::{
 };
 use money::{Instant, Unit};
 use serde_json::{Value, json};
+use wire::Handle;
 
 use super::trail::Known;
 
@@ -409,7 +410,7 @@ impl Spent {
 }
 
 /// Names of the fields of a settlement.
-pub(super) const SETTLEMENT: [&str; 15] = [
+pub(super) const SETTLEMENT: [&str; 16] = [
     "sequence",
     "budget",
     "unit",
@@ -425,6 +426,7 @@ pub(super) const SETTLEMENT: [&str; 15] = [
     "door",
     "request_id",
     "deadline",
+    "handle",
 ];
 
 /// A settlement as finance gets it.
@@ -438,7 +440,7 @@ pub(super) fn settlement(sequence: u64, record: &Record, known: &Known) -> Optio
     let budget = known.budget_of(hold.grant);
     let unit = budget.and_then(|id| known.unit_of(id));
     let money = |value: i128| Value::from(amount(unit, value));
-    let values: [Value; 15] = [
+    let values: [Value; 16] = [
         sequence.into(),
         budget.into(),
         unit.map(|unit| unit.to_string()).into(),
@@ -454,6 +456,7 @@ pub(super) fn settlement(sequence: u64, record: &Record, known: &Known) -> Optio
         door(origin.door).into(),
         origin.request_id.into(),
         time(hold.deadline_ms).into(),
+        budget.and_then(|id| known.handle_of(id)).map(Handle::as_str).into(),
     ];
     Some(SETTLEMENT.into_iter().zip(values).collect())
 }

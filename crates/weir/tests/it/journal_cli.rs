@@ -39,7 +39,7 @@ fn of_kind<'a>(lines: &'a [Value], kind: &str) -> Vec<&'a Value> {
 
 /// Budget 2 is under budget 1; holds outlive the test.
 fn setup() -> Setup {
-    Setup::new(&(line(1, "100", "") + &line(2, "50", r#","parent":1"#)))
+    Setup::new(&(line(1, "100", r#","handle":"@team/a""#) + &line(2, "50", r#","parent":1"#)))
         .with("ledger.hold_ms", "600000")
 }
 
@@ -148,6 +148,7 @@ fn everything_but_repair_works_beside_a_running_node() {
     let totals = of_kind(&lines, "total");
     assert_eq!((&totals[0]["late"], &totals[0]["settled"]), (&"0.00007".into(), &"0.002".into()));
     assert_eq!(totals[0]["closing_with_children"], "0.00447");
+    assert_eq!((&totals[0]["handle"], &totals[1]["handle"]), (&"@team/a".into(), &Value::Null));
     assert_eq!(of_kind(&lines, "summary")[0]["reconciles"], true);
 
     assert!(bad(&data, &["repair", "--from-snapshot"]).contains("in use by a running node"));
@@ -184,8 +185,17 @@ fn export_writes_whole_files_with_totals() {
     let rows = std::fs::read_to_string(&out).unwrap();
     assert!(rows.starts_with("sequence,budget,unit,outcome,amount,held,over,late,at,"), "{rows}");
     assert_eq!(rows.lines().count() as u64, 1 + settles);
+    let ends = |budget: &str| {
+        let mut of = rows.lines().filter(move |row| row.split(',').nth(1) == Some(budget));
+        of.next().and_then(|row| row.rsplit(',').next()).map(str::to_owned)
+    };
+    let handles = ["budget", "1", "2"].map(|budget| ends(budget).unwrap());
+    assert_eq!(handles, ["handle", "'@team/a", ""], "{rows}");
     let totals = std::fs::read_to_string(&totals).unwrap();
-    assert!(totals.contains("1,,USD,4,0.004,0.00,0.00014,0.00,0.00894,0.00894,true"), "{totals}");
+    assert!(
+        totals.contains("1,,USD,4,0.004,0.00,0.00014,0.00,0.00894,0.00894,true,'@team/a"),
+        "{totals}"
+    );
     assert!(!data.join("all.csv.tmp").exists());
 
     // A period that ended before: nothing spent yet, and it still reconciles.
