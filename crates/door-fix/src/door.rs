@@ -1,5 +1,7 @@
 //! The door: connections, the sessions they belong to, and the steps of both.
 
+use core::net::IpAddr;
+
 use fix::{Framing, Index, ValueError, frame, is_misled};
 use fix_session::{
     Disconnect, MessageStores, Notice, Now, Outbox, Session, SessionState, StoreError, Turn,
@@ -12,6 +14,8 @@ use crate::ids::Claims;
 use crate::peer::{Admission, Guard, Peer};
 use crate::seat::{Behind, Seat};
 
+/// How much of a CompID of a stranger is told.
+const TOLD_MAX: usize = 64;
 /// How long a connection has for its Logon.
 const LOGON_WAIT_MS: u64 = 10_000;
 /// The largest BodyLength (9) of a Logon. A session's own limit counts from its Logon on, and for it if it is lower.
@@ -115,12 +119,21 @@ pub enum Refused {
     Late,
 }
 
+/// Who was refused, as far as it is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Caller {
+    /// Where it came from; `None` for a process of this machine over a Unix socket.
+    pub address: Option<IpAddr>,
+    /// SenderCompID (49) and TargetCompID (56) of its first message, if there was one: the first 64 characters, whatever these are.
+    pub comp_ids: Option<[String; 2]>,
+}
+
 /// What happened at a door; for logs, counters and alarms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Happening {
     /// A connection was refused; the session that it named, if it named one.
-    Refused(Option<usize>, Refused),
+    Refused(Option<usize>, Refused, Caller),
     /// A session says something.
     Notice(usize, Notice),
     /// A session's connection ends.
@@ -308,7 +321,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
     /// goes for it: [`Door::take_ready`] says which. `None` if the connection is to be closed, which does not happen at present.
     pub fn opened(&mut self, id: u64, peer: Peer, clock: Clock) -> Option<Line> {
         if let Some(line) = self.half_logons.take(id, peer.address) {
-            self.happenings.push(Happening::Refused(None, Refused::TooMany));
+            self.happenings.push(Happening::Refused(None, Refused::TooMany, Caller::default()));
             self.ready.push(Ready { line, bytes: Vec::new(), close: true });
         }
         let place = Place::Half { since_ms: clock.ms };
@@ -355,7 +368,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
             match self.first_message(line, input) {
                 Ok(Some(session)) => self.seat(line, session, clock),
                 Ok(None) => return Step { consumed: 0, need: need(input), close: false },
-                Err((session, why)) => return self.refuse(line, session, why),
+                Err((session, why)) => return self.refuse(line, session, why, input),
             }
         }
         let Place::Seated(at) = line.place else {
@@ -404,7 +417,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         self.look_for(line);
         match line.place {
             Place::Half { since_ms } if clock.ms >= since_ms + LOGON_WAIT_MS => {
-                self.refuse(line, None, Refused::Late)
+                self.refuse(line, None, Refused::Late, &[])
             }
             Place::Half { .. } => Step { consumed: 0, need: 0, close: false },
             Place::Seated(at) => {
@@ -532,10 +545,26 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         let _ = self.step(at, clock, |seat, _, turn| seat.session.connected(turn));
     }
 
-    fn refuse(&mut self, line: &mut Line, session: Option<usize>, why: Refused) -> Step {
+    fn refuse(
+        &mut self,
+        line: &mut Line,
+        session: Option<usize>,
+        why: Refused,
+        input: &[u8],
+    ) -> Step {
         self.half_logons.leave(line.id);
         line.place = Place::Over;
-        self.happenings.push(Happening::Refused(session, why));
+        let message = match frame(input, LOGON_BYTES_MAX) {
+            Framing::Whole(frame) => self.index.read(frame).ok(),
+            _ => None,
+        };
+        let told = |value: &[u8]| {
+            String::from_utf8_lossy(value).chars().take(TOLD_MAX).collect::<String>()
+        };
+        let comp_ids =
+            message.map(|message| [49, 56].map(|tag| told(message.value(tag).unwrap_or_default())));
+        let caller = Caller { address: line.peer.address, comp_ids };
+        self.happenings.push(Happening::Refused(session, why, caller));
         Step { consumed: 0, need: 0, close: true }
     }
 

@@ -30,7 +30,7 @@
 //! A client's application messages go to its venue and the venue's come back with every byte of their bodies; the header gets the numbers,
 //! CompIDs and time of the other session. A message that was taken and its copy for the other side are one change of the stores: kill -9
 //! in between leaves both or neither. While the venue is not logged on, or the first gap after its logon is open, a client's message is
-//! refused (j, 380=4). A report for an absent client is numbered and stored: the client sees a gap. A message that the other side rejects is
+//! refused (j, 380=4); one of a type by which only a venue reports always is (j, 380=3). A report for an absent client is numbered and stored: the client sees a gap. A message that the other side rejects is
 //! told to who sent it, as a j with its own number.
 //!
 //! # Several clients with one venue
@@ -74,7 +74,7 @@ pub use config::{
     Checks, ConfigError, FixSessions, Limits, Route, SessionKeys, SessionSpec, Unaddressed,
     VenueSpec,
 };
-pub use door::{Clock, Door, Happening, Line, Ready, Refused, Step};
+pub use door::{Caller, Clock, Door, Happening, Line, Ready, Refused, Step};
 pub use operate::{Act, NotDone, SessionView, Standing};
 pub use passwords::{PasswordFile, PasswordFileError, PasswordHash};
 pub use peer::{AddressRange, AddressRangeError, Admission, Guard, Peer};

@@ -77,6 +77,11 @@ pub trait Node: Send + Sync + 'static {
         Ok(Vec::new())
     }
 
+    /// How many connections the FIX door closed in this run because they showed no Logon of a session that they may have.
+    fn fix_refused_logons(&self) -> u64 {
+        0
+    }
+
     /// Messages of a FIX session, also of one that is not configured any more.
     ///
     /// # Errors

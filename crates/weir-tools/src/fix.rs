@@ -200,11 +200,20 @@ fn status(args: &StatusArgs, out: &mut dyn Write, told: &mut dyn Write) -> Resul
         let known = all.iter().filter_map(|one| one["name"].as_str()).map(harmless).collect();
         return Err(FixError::NoSession { name: name.clone(), known });
     }
+    // A stopped node's files do not say it.
+    let refused = &found["refused_logons"];
     if args.json {
-        writeln!(out, "{}", json!({ "sessions": shown }))?;
+        writeln!(out, "{}", json!({ "sessions": shown, "refused_logons": refused }))?;
         return Ok(());
     }
-    table(&shown, out)
+    table(&shown, out)?;
+    if let Some(count) = refused.as_u64().filter(|count| *count > 0) {
+        writeln!(
+            told,
+            "weir: refused logons since the start: {count}; the node's log has their CompIDs and addresses"
+        )?;
+    }
+    Ok(())
 }
 
 /// What the files of a stopped node say, as the node would.

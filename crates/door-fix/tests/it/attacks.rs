@@ -1,6 +1,6 @@
 //! Strangers, and peers that mean harm.
 
-use door_fix::{Admission, Guard, Happening, Peer, Refused};
+use door_fix::{Admission, Caller, Guard, Happening, Peer, Refused};
 use fix::Message;
 use fix_session::MemoryStore;
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ const LOGON: &str = "35=A|34=1|98=0|108=30|";
 fn refusals(desk: &mut Desk<Vec<MemoryStore>>) -> Vec<Refused> {
     let happenings = std::mem::take(&mut desk.happenings);
     let refused = happenings.into_iter().filter_map(|happening| match happening {
-        Happening::Refused(_, why) => Some(why),
+        Happening::Refused(_, why, _) => Some(why),
         _ => None,
     });
     refused.collect()
@@ -32,6 +32,34 @@ fn a_second_connection_is_closed_and_the_first_does_not_notice() {
     desk.drop_line(first);
     let third = desk.connect();
     assert_eq!(desk.gets(third, "35=A|34=3|98=0|108=30|"), "35=A|34=3|98=0|108=30|");
+}
+
+/// The peer is told nothing, so the operator has to be told who it was, whatever it calls itself.
+#[test]
+fn who_is_refused_is_told_with_its_ids_and_address() {
+    let mut desk = Desk::new("FIX.4.4");
+    let address = [192, 0, 2, 7].into();
+    let long = "x".repeat(1_000);
+    for (message, ids) in [
+        (format!("{LOGON}49=OTHER|"), Some(["OTHER", "GATE"])),
+        (format!("{LOGON}49=CLIENT|56=OTHER|"), Some(["CLIENT", "OTHER"])),
+        (format!("{LOGON}49={long}|"), Some([&long[..64], "GATE"])),
+        ("35=D|34=1|".to_owned(), Some(["CLIENT", "GATE"])),
+        (String::new(), None),
+    ] {
+        let line = desk.connect_from(Peer { address: Some(address), ..Peer::default() });
+        let told = match message.as_str() {
+            "" => desk.gets_bytes(line, b"GET / HTTP/1.1\r\n\r\n"),
+            message => desk.gets(line, message),
+        };
+        assert!(told.is_empty() && !desk.is_open(line), "{message}");
+        let [Happening::Refused(None, _, caller)] = &std::mem::take(&mut desk.happenings)[..]
+        else {
+            panic!("{message}")
+        };
+        let comp_ids = ids.map(|ids| ids.map(str::to_owned));
+        assert_eq!(*caller, Caller { address: Some(address), comp_ids }, "{message}");
+    }
 }
 
 #[test]

@@ -22,6 +22,9 @@ use crate::problem::{Kind, Problem};
 pub(super) struct FixSessions {
     /// Clients first, then venues, as in the configuration.
     sessions: Vec<FixSession>,
+    /// Connections that were closed in this run because they showed no Logon of a session that they may have; the log names their CompIDs and
+    /// addresses.
+    refused_logons: u64,
 }
 
 /// Both sequence numbers.
@@ -190,8 +193,12 @@ pub(super) enum Done {
         (status = 503, description = "The worker of the door does not answer",
             body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn sessions(State(app): State<App>) -> Result<Response, Problem> {
-    let sessions = app.wait(|parts| parts.node.fix_sessions()).await??;
-    Ok(json(&FixSessions { sessions }))
+    let found = app.wait(|parts| {
+        let sessions = parts.node.fix_sessions()?;
+        let refused_logons = parts.node.fix_refused_logons();
+        Ok::<_, FixError>(FixSessions { sessions, refused_logons })
+    });
+    Ok(json(&found.await??))
 }
 
 /// Shows the messages of a session in both directions, the oldest first. They are orders: it needs the role `operate`.

@@ -130,6 +130,10 @@ impl watch::Node for Watched {
         super::fix::sessions(self.status.fix())
     }
 
+    fn fix_refused_logons(&self) -> u64 {
+        self.status.counters().iter().map(|of| of.fix.refused_logons.get()).sum()
+    }
+
     fn fix_messages(&self, session: &str, page: &FixPage) -> Result<FixMessages, FixError> {
         super::fix::messages(&self.config.node.data_dir.join("fix"), session, page)
     }

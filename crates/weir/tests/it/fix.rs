@@ -176,6 +176,19 @@ fn strangers_and_second_connections_are_told_nothing() {
     stranger.stream.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
     assert_eq!(stranger.receive(), None);
     node.wait_stat("two refused", |stat| stat["doors"]["fix"]["refused_logons"] == 2);
+    // Another name is told nothing, either, and the operator which it was. A line of the log is one, whatever the name is.
+    let mut wrong = Client { ids: ("CLIENT\n7", "GATE"), ..Client::connect(&node) };
+    wrong.send("A", "98=0|108=30|");
+    assert_eq!(wrong.receive(), None);
+    node.wait_stat("three refused", |stat| stat["doors"]["fix"]["refused_logons"] == 3);
+    let log = node.log();
+    let lines: Vec<&str> =
+        log.lines().filter(|line| line.contains("a Logon was refused")).collect();
+    let [second, wrong] = lines[..] else { panic!("{log}") };
+    assert!(second.contains("WARN") && second.contains("has a connection already"), "{second}");
+    for part in ["no session has", r"CLIENT\n7", "GATE", "127.0.0.1"] {
+        assert!(wrong.contains(part), "{part} is not in {wrong}");
+    }
 }
 
 #[test]

@@ -1,7 +1,9 @@
-//! What the FIX door counts.
+//! What the FIX door counts, and writes to the log.
+
+use std::time::{Duration, Instant};
 
 use counters::{Counter, counters};
-use door_fix::Happening;
+use door_fix::{Caller, Happening, Refused};
 use door_transport::CloseReason;
 use fix_session::{Disconnect, Notice};
 use fix_store::OpenError;
@@ -27,11 +29,8 @@ impl FixCounts {
     /// Counts what happened, and writes it to the log where somebody should know.
     pub(super) fn tell(&self, session: &str, happening: &Happening) {
         match happening {
-            // Strangers can cause these: the counter tells, and whoever looks for a reason sets log.level.
-            Happening::Refused(_, why) => {
-                self.refused_logons.add(1);
-                tracing::debug!(session, %why, "FIX: a connection was refused");
-            }
+            // `RefusalLog` tells of it.
+            Happening::Refused(..) => self.refused_logons.add(1),
             Happening::Notice(_, notice) => self.tell_notice(session, notice),
             Happening::Ends(_, why) => {
                 let is_refused = matches!(
@@ -147,6 +146,54 @@ impl FixCounts {
     }
 }
 
+/// What the log is told of refused connections: strangers can cause these, so there are at most so many lines a minute.
+#[derive(Debug, Default)]
+pub(super) struct RefusalLog {
+    minute: Option<Instant>,
+    lines: u32,
+    left_out: u64,
+}
+
+const LINES_PER_MINUTE: u32 = 10;
+const MINUTE: Duration = Duration::from_secs(60);
+
+impl RefusalLog {
+    /// Tells of a connection whose first message has CompIDs; of others, and of those beyond the limit, at `debug` only.
+    pub(super) fn tell(&mut self, session: &str, why: Refused, caller: &Caller, now: Instant) {
+        let address = caller.address.map(tracing::field::display);
+        let left_out = match &caller.comp_ids {
+            Some(_) => self.may_tell(now),
+            None => None,
+        };
+        let Some((left_out, [sender, target])) = left_out.zip(caller.comp_ids.as_ref()) else {
+            tracing::debug!(session, %why, address, comp_ids = ?caller.comp_ids, "FIX: a connection was refused");
+            return;
+        };
+        tracing::warn!(
+            session,
+            %why,
+            sender_comp_id = ?sender,
+            target_comp_id = ?target,
+            address,
+            left_out,
+            "FIX: a Logon was refused without an answer; compare its CompIDs and BeginString with fix.session, and from where and with what that lets in"
+        );
+    }
+
+    /// How many lines were left out before this one; `None`: it is left out, too.
+    fn may_tell(&mut self, now: Instant) -> Option<u64> {
+        if self.minute.is_none_or(|began| now.duration_since(began) >= MINUTE) {
+            (self.minute, self.lines) = (Some(now), 0);
+        }
+        if self.lines == LINES_PER_MINUTE {
+            self.left_out += 1;
+            return None;
+        }
+        self.lines += 1;
+        Some(std::mem::take(&mut self.left_out))
+    }
+}
+
 /// What becomes of something that is said in a sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Weight {
@@ -187,6 +234,19 @@ fn sentence(happening: &Happening) -> Option<(Weight, String)> {
 mod tests {
     use super::*;
     use crate::doors::fix::of;
+
+    #[test]
+    fn refused_logons_fill_no_log() {
+        let (mut log, began) = (RefusalLog::default(), Instant::now());
+        let told = |log: &mut RefusalLog, second: u64, times: usize| {
+            let now = began + Duration::from_secs(second);
+            (0..times).filter_map(|_| log.may_tell(now)).collect::<Vec<u64>>()
+        };
+        assert_eq!(told(&mut log, 0, 4), [0; 4]);
+        assert_eq!(told(&mut log, 59, 1_000), [0; 6]);
+        assert_eq!(told(&mut log, 60, 12), [994, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(told(&mut log, 600, 1), [2]);
+    }
 
     #[test]
     fn what_is_said_of_ids_has_its_session_and_says_what_to_do() {

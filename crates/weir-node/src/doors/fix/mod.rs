@@ -28,6 +28,7 @@ use super::{Door, DoorOutbox, FailedDial, Heard, OnDoors};
 use crate::counters::WorkerCounters;
 use crate::thread::on_thread_off_workers;
 use checkpoints::{Checkpoints, Known};
+use counts::RefusalLog;
 use desk::{Ask, Asks, FixDesk};
 use latency::Latency;
 use passwords::Passwords;
@@ -193,6 +194,7 @@ pub(crate) struct FixDoor {
     /// Work space: the bytes of one step.
     bytes: Vec<u8>,
     ticks: u32,
+    refusals: RefusalLog,
 }
 
 /// A session whose connection we open.
@@ -295,6 +297,7 @@ impl FixDoor {
             wakes: 0,
             bytes: Vec::new(),
             ticks: 0,
+            refusals: RefusalLog::default(),
         }
     }
 
@@ -356,7 +359,11 @@ impl FixDoor {
                 self.logged_on.push(session);
             }
             let session = of(&happening).and_then(|session| sessions.name(session));
-            self.counters.fix.tell(session.unwrap_or(""), &happening);
+            let session = session.unwrap_or("");
+            self.counters.fix.tell(session, &happening);
+            if let door_fix::Happening::Refused(_, why, caller) = &happening {
+                self.refusals.tell(session, *why, caller, std::time::Instant::now());
+            }
         }
     }
 
@@ -534,7 +541,7 @@ fn address_of(peer: Peer) -> Option<SocketAddr> {
 fn of(happening: &door_fix::Happening) -> Option<usize> {
     use door_fix::Happening;
     match happening {
-        Happening::Refused(session, _) => *session,
+        Happening::Refused(session, ..) => *session,
         Happening::Notice(session, _)
         | Happening::Ends(session, _)
         | Happening::StoreFailed(session, _)

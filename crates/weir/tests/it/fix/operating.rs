@@ -99,7 +99,7 @@ fn all_sessions_are_listed_with_how_they_stand() {
 #[test]
 fn a_node_without_sessions_has_none() {
     let node = setup("").start();
-    let none = json!({"sessions": []});
+    let none = json!({"sessions": [], "refused_logons": 0});
     assert_eq!(call(node.admin, "GET", "/v1/fix/sessions", &Value::Null), (200, none));
     let nobody = act(&node, "CLIENT1", "reset", &json!({"reason": "a test"}));
     assert_eq!(problem(&nobody), (404, "unknown"));
