@@ -32,7 +32,10 @@ pub fn write(count: u64, seed: u64, out: &mut dyn Write) -> io::Result<()> {
         let pick = |list: &'static [&'static str], shift: u32| {
             list[usize::from((chance >> shift).to_le_bytes()[0]) % list.len()]
         };
-        let limit = 100 + chance % 20_000;
+        let pacing = pick(&PACINGS, 24);
+        // A plan for the day is for budgets that free more than a typical ask, 1.00, in a minute of it.
+        let least = if pacing == "schedule" { 15_000 } else { 100 };
+        let limit = least + chance % 20_000;
         let budget = serde_json::json!({
             "id": id,
             "name": format!("{} {}", pick(&BRANDS, 0), pick(&GOALS, 8)),
@@ -40,7 +43,7 @@ pub fn write(count: u64, seed: u64, out: &mut dyn Write) -> io::Result<()> {
             "limit": format!("{limit}.00"),
             "daily": format!("{}.00", (limit / 10).max(50)),
             "tz": pick(&ZONES, 16),
-            "pacing": pick(&PACINGS, 24),
+            "pacing": pacing,
             "status": if chance.is_multiple_of(50) { "paused" } else { "active" },
         });
         writeln!(out, "{budget}")?;
@@ -50,10 +53,19 @@ pub fn write(count: u64, seed: u64, out: &mut dyn Write) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use money::Instant;
+
     #[test]
-    fn the_samples_are_sound() {
-        let file = tempfile::Builder::new().suffix(".jsonl").tempfile().unwrap();
-        super::write(500, 1, &mut file.as_file()).unwrap();
-        assert_eq!(weir_config::budgets::read(file.path()).unwrap().len(), 500);
+    fn the_samples_are_sound_and_nothing_is_doubtful() {
+        let now = Instant::parse("2026-01-01T00:00:00Z").unwrap();
+        for write in [super::write, crate::sample_campaigns::write] {
+            let file = tempfile::Builder::new().suffix(".jsonl").tempfile().unwrap();
+            write(500, 1, &mut file.as_file()).unwrap();
+            let budgets = weir_config::budgets::read(file.path()).unwrap();
+            assert_eq!(budgets.len(), 500);
+            let told = weir_config::budgets::warnings(&budgets, "samples", now);
+            let told: Vec<_> = told.iter().map(|(_, told)| told.to_string()).collect();
+            assert_eq!(told, [""; 0]);
+        }
     }
 }
