@@ -47,14 +47,11 @@ export default async function journey(stage) {
   });
 
   // A pinned column stays where it is when the others go.
-  const left = (await header(page, "Status").boundingBox()).x;
+  const xOf = async (title) => (await header(page, title).boundingBox()).x;
+  const [left, pace] = [await xOf("Status"), await xOf("Pace")];
   await grid(page).getByRole("columnheader").last().scrollIntoViewIfNeeded();
-  await until("columns that scrolled away", async () => (await header(page, "Pace").boundingBox()).x < left);
-  await becomes(
-    async () => (await header(page, "Status").boundingBox()).x,
-    left,
-    "place of the pinned column",
-  );
+  await until("columns that scrolled away", async () => (await xOf("Pace")) < pace - 1);
+  await becomes(() => xOf("Status"), left, "place of the pinned column");
 
   const wide = await width(page, "Budget");
   await page.reload();
