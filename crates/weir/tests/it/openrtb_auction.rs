@@ -754,6 +754,15 @@ fn a_creative_that_is_not_secure_stops_no_other() {
     check_no_violation(&node);
 }
 
+/// A price that is too large for the currency of the answer is not bid, and the next best is.
+fn check_large_bids(http: &mut Http) {
+    for (best, cur, bidder) in [("s4", "USD", 4), ("s4", "KRW", 1), ("s5", "USD", 1)] {
+        let request = request("l", json!({"wseat": ["s1", best], "cur": [cur]}));
+        let bid = http.bid(&request).unwrap_or_else(|| panic!("{best} in {cur}"));
+        assert_eq!((bid.campaign, http.lose(&bid)), (bidder, 204), "{best} in {cur}");
+    }
+}
+
 /// An exchange that does not take our currency gets bids in one that it takes, at the operator's rate. What is held, noted
 /// and booked is the same money.
 #[test]
@@ -771,11 +780,7 @@ fn bids_are_in_a_currency_that_the_exchange_takes() {
     let node = patient(&campaigns).with("openrtb.rates", rates).start();
     let mut http = Http::to(&node);
     wait_money(&mut http, &["s1", "s2", "s3", "s4"]);
-    for (best, cur, bidder) in [("s4", "USD", 4), ("s4", "KRW", 1), ("s5", "USD", 1)] {
-        let request = request("l", json!({"wseat": ["s1", best], "cur": [cur]}));
-        let bid = http.bid(&request).unwrap_or_else(|| panic!("{best} in {cur}"));
-        assert_eq!((bid.campaign, http.lose(&bid)), (bidder, 204), "{best} in {cur}");
-    }
+    check_large_bids(&mut http);
     let mut settled = [0, 0];
     for (seat, cur, currency, price_micros, cost) in [
         (1, json!(["EUR"]), "EUR", 1_818_181, 2_001),
