@@ -67,7 +67,7 @@ const plainNode = (): typeof node => ({
   "GET /budgets/117/refusals": () => answers.refusals,
   "GET /audit": () => ({ records: [answers.record], next: null }),
   "GET /node": () => answers.node,
-  "GET /fix/sessions": () => ({ sessions: answers.fixSessions }),
+  "GET /fix/sessions": () => ({ sessions: answers.fixSessions, refused_logons: 3 }),
   "GET /fix/sessions/CLIENT1/messages": () => ({ messages: answers.fixMessages, next: null }),
   "POST /fix/sessions/CLIENT1/resend": () => answers.fixSessions[0],
   "PUT /fix/sessions/VENUE/sequence": () => answers.fixSessions[1],
@@ -603,7 +603,7 @@ describe("other pages", () => {
   it("FIX sessions: state, numbers, gaps, last messages, and what came and went", async () => {
     await show("/ui/fix");
     expectWords(
-      "1 of 2",
+      "1 of 2none resends; 3 refused Logons since the start",
       "CLIENT1",
       "GATE → CLIENT1",
       "logged on",
@@ -645,7 +645,7 @@ describe("other pages", () => {
   });
 
   it("FIX sessions: none configured, and somebody who may only look", async () => {
-    node["GET /fix/sessions"] = () => ({ sessions: [] });
+    node["GET /fix/sessions"] = () => ({ sessions: [], refused_logons: 0 });
     await show("/ui/fix");
     expectWords("No FIX session is configured");
     act(() => root.unmount());

@@ -9,7 +9,7 @@ import type {
   CostHistory,
   Costs,
   FixMessage,
-  FixSession,
+  FixSessions,
   History,
   Me,
   NewBudget,
@@ -140,7 +140,7 @@ export const api = {
     };
   },
   bulk: (bulk: Bulk, key: string) => sendBulk("/bulk", bulk, bulk.dry_run ? {} : { "Idempotency-Key": key }),
-  fixSessions: (signal?: AbortSignal) => read<{ sessions: FixSession[] }>("/fix/sessions", signal),
+  fixSessions: (signal?: AbortSignal) => read<FixSessions>("/fix/sessions", signal),
   fixMessages: (name: string, query: string, signal?: AbortSignal) =>
     read<{ messages: FixMessage[]; next: string | null }>(
       `/fix/sessions/${encodeURIComponent(name)}/messages?${query}`,

@@ -416,6 +416,12 @@ export interface FixSession {
   latency_p99_us: number | null;
 }
 
+export interface FixSessions {
+  sessions: FixSession[];
+  /** Connections that showed no Logon of a session that they may have. */
+  refused_logons: number;
+}
+
 /** A message as it is kept: with `***` in place of passwords. */
 export interface FixMessage {
   /** Microseconds since 1970 UTC. */

@@ -43,7 +43,7 @@ export default function FixPage({ me }: { me: Me | null }) {
         </Empty>
       ) : (
         <>
-          <Tiles sessions={sessions} />
+          <Tiles sessions={sessions} refused={value.refused_logons} />
           <Card title="Sessions" note="counts and times are of this run of the node" wide>
             <Sessions
               sessions={sessions}
@@ -70,7 +70,7 @@ export default function FixPage({ me }: { me: Me | null }) {
   );
 }
 
-function Tiles({ sessions }: { sessions: readonly FixSession[] }) {
+function Tiles({ sessions, refused }: { sessions: readonly FixSession[]; refused: number }) {
   const slowest = slowestOf(sessions);
   const up = sessions.filter(isUp).length;
   const resending = sessions.filter(({ state }) => state === "resending").length;
@@ -83,7 +83,7 @@ function Tiles({ sessions }: { sessions: readonly FixSession[] }) {
         name="Logged on"
         value={`${count(up)} of ${count(sessions.length)}`}
         tone={up === sessions.length ? "good" : "warn"}
-        note={resending === 0 ? "none resends" : `${count(resending)} resend`}
+        note={`${resending === 0 ? "none resends" : `${count(resending)} resend`}${refusedWords(refused)}`}
       />
       <Figure
         name="Gaps"
@@ -104,6 +104,9 @@ function Tiles({ sessions }: { sessions: readonly FixSession[] }) {
     </dl>
   );
 }
+
+const refusedWords = (refused: number): string =>
+  refused > 0 ? `; ${count(refused)} refused Logons since the start: the log has their CompIDs` : "";
 
 interface SessionsProps {
   sessions: readonly FixSession[];
