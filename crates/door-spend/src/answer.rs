@@ -166,11 +166,12 @@ impl Outcome {
         self
     }
 
-    /// The same refusal, of a window that has no room for the ask at any time.
+    /// The same refusal, of a window that has no room for the ask at any time: it is final.
     #[must_use]
     pub fn larger_than(mut self, limit: Amount, unit: Unit, period: &str) -> Outcome {
-        if let Outcome::Refused { detail, .. } = &mut self {
+        if let Outcome::Refused { detail, retry_after_s, .. } = &mut self {
             let limit = unit.format(limit);
+            *retry_after_s = 0;
             let text = format!(
                 "an ask of more than {limit} {unit}, the {period}'s whole limit of the budget or of a parent, is never granted: ask for less at a time, or raise the limit"
             );
@@ -186,6 +187,8 @@ impl Outcome {
             Self::Faulty(fault, _) => fault.status(),
             Self::Bad(why) => why.kind().status,
             Self::Starting => STARTING.status,
+            Self::Refused { verdict, retry_after_s, .. }
+            | Self::Kept { verdict, retry_after_s, .. } => kind_of(*verdict, *retry_after_s).status,
             _ => self.verdict().map_or(200, status_of),
         }
     }
@@ -347,9 +350,9 @@ impl Outcome {
                 push_repeat(out, *repeat);
                 push(out, "}");
             }
-            Self::Refused { verdict, detail, field, .. } => {
+            Self::Refused { verdict, retry_after_s, detail, field } => {
                 let detail = detail.as_deref().unwrap_or(about(*verdict).1);
-                problem(out, Kind::of(*verdict), detail, field.as_deref());
+                problem(out, kind_of(*verdict, *retry_after_s), detail, field.as_deref());
             }
             Self::Starting => problem(out, STARTING, NONE_IN_FORCE, None),
             Self::Faulty(fault, detail) => problem(out, fault.kind(), detail, None),
@@ -367,6 +370,13 @@ impl Outcome {
             }
         }
     }
+}
+
+/// The kind of a refusal. What is worth asking again at no time is final, whatever its verdict: 402 in place of 429.
+fn kind_of(verdict: Verdict, retry_after_s: u32) -> Kind {
+    let kind = Kind::of(verdict);
+    let status = if kind.status == 429 && retry_after_s == 0 { 402 } else { kind.status };
+    Kind { status, ..kind }
 }
 
 /// When it is worth asking again after a refusal of which no more is known, seconds: money comes back when holds end, and plans and
@@ -766,6 +776,9 @@ mod tests {
             };
             assert_eq!(written(room.one(&told)), written(room.one(&first)), "{first:?}");
         }
+        let (limit, unit) = (Amount::new(5), usd());
+        let never = Outcome::refused(Verdict::DayExhausted).larger_than(limit, unit, "day");
+        assert_eq!((room.one(&never).status, room.one(&never).headers), (402, &b""[..]));
         let day = Outcome::refused_for(Verdict::DayExhausted, 3_707_500);
         let told = Outcome::kept(Verdict::DayExhausted, day.to_tell().into());
         assert_eq!(room.one(&told).headers, b"Retry-After: 3708\r\n");

@@ -165,7 +165,7 @@ pub struct No {
     /// The window's limit: larger asks are never granted.
     pub limit: Amount,
     /// Of a fixed window its end, of a bucket the instant from which on what it refills is counted, ms since 1970: see
-    /// [`No::retry_at_ms`].
+    /// [`No::retry_at_ms`]. Of money that an earlier run had in purses and holds when it comes back: see [`No::returns_ms`].
     pub until_ms: u64,
 }
 
@@ -188,6 +188,16 @@ impl No {
 
     /// Money may be on its way: nothing is known of any ask.
     pub const LATER: No = No::to_all(Verdict::PurseEmpty);
+
+    /// Money of an earlier run comes back by itself at this instant: nothing is known of any ask until then.
+    pub(crate) const fn returns(until_ms: u64) -> No {
+        No { until_ms, ..No::LATER }
+    }
+
+    /// When money of an earlier run comes back, ms since 1970, if the bank waits for it.
+    pub fn returns_ms(self) -> Option<u64> {
+        (self.why == Verdict::PurseEmpty && self.until_ms > 0).then_some(self.until_ms)
+    }
 
     /// Is there no ask that it does not refuse?
     pub(crate) fn is_to_all(self) -> bool {

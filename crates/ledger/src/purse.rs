@@ -591,6 +591,11 @@ impl Purses {
         no.knows(amount).then_some(UsedUp { left, window })
     }
 
+    /// When money of an earlier run comes back to a budget whose ask was answered [`Verdict::PurseEmpty`]: see [`No::returns_ms`].
+    pub fn returns_ms(&self, slot: u32) -> Option<u64> {
+        self.appetites[slot as usize].no.returns_ms()
+    }
+
     /// Holds made from the purse of a slot in its life, without those that were undone: told by the numbers of holds, which
     /// are kept anyway.
     pub fn made(&self, slot: u32) -> u64 {

@@ -55,6 +55,12 @@ impl Till {
         self.opened.by_slot(slot).map(|made| made.unit).ok_or(Verdict::UnknownBudget)
     }
 
+    /// Tells whether the budget that was found in a slot is still the one there: one that was made on its first ask ends when it is idle, and its
+    /// slot serves another.
+    pub fn is_live(&self, slot: u32, id: u64) -> bool {
+        slot < MADE_SLOT || self.opened.by_slot(slot).is_some_and(|made| made.id == id)
+    }
+
     /// Sets money aside: first the budget's plan is asked, then this worker's purse. A refusal leaves both as if nobody had asked.
     /// Budgets that were made on their first ask have no plan.
     ///
@@ -195,6 +201,15 @@ impl Till {
         match slot.checked_sub(MADE_SLOT) {
             Some(made) => self.made.used_up(made, amount),
             None => self.purses.used_up(slot, amount),
+        }
+    }
+
+    /// When money of an earlier run comes back to a budget whose ask was answered `purse_empty`, ms since 1970.
+    #[must_use]
+    pub fn returns_ms(&self, slot: u32) -> Option<u64> {
+        match slot.checked_sub(MADE_SLOT) {
+            Some(made) => self.made.returns_ms(made),
+            None => self.purses.returns_ms(slot),
         }
     }
 

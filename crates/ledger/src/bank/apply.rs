@@ -359,6 +359,7 @@ impl Bank {
             return Err(ReplayError::RunNumber { found: run.number, expected });
         }
         self.run = run;
+        self.suspended_until_ms = until_ms;
         self.now_ms = self.now_ms.max(at_ms);
         self.safe_ms.fill(self.now_ms);
         self.purse_notes.fill(PurseNote::default());
@@ -387,6 +388,9 @@ impl Bank {
         grant.resolved.clear();
         if retired {
             self.budgets.shift_retired(grant.slot, grant.out, minus);
+        }
+        if !grant.keeps.unconfirmed {
+            self.budgets.shift_returning(grant.slot, grant.out, plus);
         }
         grant.shift(&mut self.budgets, Line::Purses, Line::Suspended, grant.out);
     }
@@ -966,8 +970,12 @@ impl Grant {
             return Err(ReplayError::NotThere { grant: number, amount, there: self.out });
         }
         self.out = minus(self.out, amount);
-        if matches!(self.stage, Stage::Retired { .. }) {
-            budgets.shift_retired(self.slot, amount, minus);
+        match self.stage {
+            Stage::Retired { .. } => budgets.shift_retired(self.slot, amount, minus),
+            Stage::Suspended { .. } if !self.keeps.unconfirmed => {
+                budgets.shift_returning(self.slot, amount, minus);
+            }
+            _ => {}
         }
         Ok(self.line_out())
     }

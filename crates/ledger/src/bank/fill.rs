@@ -567,13 +567,16 @@ impl Bank {
     }
 
     /// Which limit has less than `amount` left with every purse emptied, less what is `held`, and of which asks that holds: of windows the one that
-    /// lasts longest. The limit of its life goes before all windows, as nobody needs to ask again. [`No::LATER`] where no limit has less: what is asked
-    /// for lies in purses.
+    /// lasts longest. The limit of its life goes before all windows, as nobody needs to ask again. Where no limit has less, [`Verdict::PurseEmpty`]: what
+    /// is asked for lies in purses, or it was in those of the run before, of which nobody can say yet what its holds took.
     fn no(&self, slot: u32, amount: Amount, held: Amount) -> No {
         let (mut life, mut longest) = (None, None::<Lacking>);
         let (mut below, mut has_shorter) = (No::UNBOUNDED, false);
+        let mut returns = false;
         for budget in self.chain(slot).map(|level| self.budget(level)) {
-            let parked = minus(budget.in_purses(), held);
+            let in_purses = minus(budget.in_purses(), held);
+            let parked = plus(in_purses, budget.returning);
+            returns |= plus(budget.available(self.now_ms), in_purses) < amount;
             let left = plus(budget.left_of_life(), parked);
             match left < amount {
                 true => life = Some(life.map_or(left, |least: Amount| least.min(left))),
@@ -606,6 +609,7 @@ impl Bank {
                 let from = if is_shorter_for_less { amount } else { no.from };
                 No { from, ..no }
             }
+            (None, None) if returns => No::returns(self.suspended_until_ms),
             (None, None) => No::LATER,
         }
     }

@@ -569,6 +569,7 @@ impl Budget {
             evidence: LedgerEvidence::default(),
             retired_out: Amount::ZERO,
             retired_below: Amount::ZERO,
+            returning: Amount::ZERO,
             resolved_early: 0,
             rests: Amount::ZERO,
             search: Search::default(),
@@ -591,6 +592,21 @@ impl Slots<Budget> {
         for level in &chain[..levels] {
             let budget = &mut self[*level as usize];
             budget.retired_below = shift(budget.retired_below, amount);
+        }
+    }
+
+    /// Adds to, or takes from, what comes back to a budget and its parents when the suspension of a grant is over.
+    pub(super) fn shift_returning(
+        &mut self,
+        slot: u32,
+        amount: Amount,
+        shift: fn(Amount, Amount) -> Amount,
+    ) {
+        let budget = &self[slot as usize];
+        let (chain, levels) = (budget.chain, budget.levels);
+        for level in &chain[..levels] {
+            let budget = &mut self[*level as usize];
+            budget.returning = shift(budget.returning, amount);
         }
     }
 

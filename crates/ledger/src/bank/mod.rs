@@ -223,6 +223,8 @@ struct Budget {
     retired_out: Amount,
     /// The same with that of the budgets under it.
     retired_below: Amount,
+    /// Suspended, here and in the budgets under it, and free again once the suspension is over.
+    returning: Amount,
     /// Resolved of the holds of its open grants whose lapse is not yet accounted: workers still count them as held,
     /// the books do not. Wide, because money that is released can be held again, often, before its first hold lapses.
     resolved_early: i128,
@@ -275,6 +277,8 @@ impl PurseNote {
 pub struct Bank {
     options: Options,
     run: Run,
+    /// When what the start of this run suspended is over, ms since 1970.
+    suspended_until_ms: u64,
     now_ms: u64,
     /// See [`Bank::steady`].
     steady_ms: Option<u64>,
@@ -309,6 +313,7 @@ impl Bank {
         assert!((1..=1024).contains(&options.workers), "1 to 1,024 workers");
         Bank {
             run: Run::default(),
+            suspended_until_ms: 0,
             now_ms: 0,
             steady_ms: None,
             sealing_ms: 0,

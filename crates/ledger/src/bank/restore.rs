@@ -517,8 +517,12 @@ impl Restore {
     fn sum_beside(&mut self) {
         let Bank { grants, budgets, .. } = &mut self.bank;
         for (_, grant) in grants.numbers() {
-            if matches!(grant.stage, Stage::Retired { .. }) {
-                budgets.shift_retired(grant.slot, grant.out, plus);
+            match grant.stage {
+                Stage::Retired { .. } => budgets.shift_retired(grant.slot, grant.out, plus),
+                Stage::Suspended { .. } if !grant.keeps.unconfirmed => {
+                    budgets.shift_returning(grant.slot, grant.out, plus);
+                }
+                _ => {}
             }
             let rests = grant.rests.total();
             grant.each_level(budgets, |budget, _| budget.rests = plus(budget.rests, rests));

@@ -1,6 +1,6 @@
 //! What a crash does: everything in memory is lost, the records are replayed.
 
-use ledger::{Action, Line, Options, Record, Verdict};
+use ledger::{Action, Amount, BudgetSpec, Line, OnExpiry, Options, Record, Verdict, Windows};
 
 use crate::bench::{BILLING_OVER_MS, Bench, HOLD_MS, LATE_MS, child, options, replay, spec};
 
@@ -68,6 +68,45 @@ fn suspended_money_is_not_handed_out() {
     assert_eq!(bench.settle(hold, 900), Verdict::Settled, "the token is still good");
     bench.advance(1_000);
     assert_eq!(bench.spend_all(1, 100), (100, Verdict::Exhausted));
+    bench.check();
+}
+
+/// An ask that suspended money would cover is not refused for good: the money comes back by itself, unless its budget keeps what expires.
+#[test]
+fn what_suspended_money_would_cover_is_not_used_up() {
+    let keeps = BudgetSpec { on_expiry: OnExpiry::Hold, ..spec(4, 1_000) };
+    let daily = BudgetSpec { windows: Windows::daily(Some(Amount::new(1_000))), ..spec(5, 9_000) };
+    let specs = [spec(1, 1_000), spec(2, 1_000), child(3, 9_000, 2), keeps, daily];
+    let mut bench = Bench::with(Options { win_notices: false, ..options(1) }, &specs);
+    for id in [1, 3, 4, 5] {
+        bench.insist(0, id, 600).unwrap();
+    }
+    bench.crash();
+    let over_ms = bench.now_ms + options(1).hold_ms_max;
+    let said = |bench: &mut Bench, id, amount| {
+        let why = bench.wait_for(0, id, amount).unwrap_err();
+        let slot = bench.bank.slot(id).unwrap();
+        (why, bench.purses[0].returns_ms(slot).filter(|_| why == Verdict::PurseEmpty))
+    };
+    for (id, amount, expected) in [
+        (1, 1_000, (Verdict::PurseEmpty, Some(over_ms))),
+        (1, 1_001, (Verdict::Exhausted, None)),
+        (3, 1_000, (Verdict::PurseEmpty, Some(over_ms))),
+        (3, 1_001, (Verdict::Exhausted, None)),
+        (4, 1_000, (Verdict::Exhausted, None)),
+        (5, 1_000, (Verdict::PurseEmpty, Some(over_ms))),
+        (5, 1_001, (Verdict::DayExhausted, None)),
+    ] {
+        assert_eq!(said(&mut bench, id, amount), expected, "budget {id}, {amount}");
+        // A purse that was denied a moment ago does not ask again at once.
+        bench.advance(25);
+    }
+    bench.now_ms = over_ms;
+    bench.advance(1);
+    for (id, amount) in [(1, 1_000), (3, 1_000), (5, 1_000)] {
+        assert!(bench.insist(0, id, amount).is_ok(), "budget {id}");
+    }
+    assert_eq!(said(&mut bench, 4, 1_000).0, Verdict::Exhausted);
     bench.check();
 }
 

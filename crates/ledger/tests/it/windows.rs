@@ -228,7 +228,7 @@ fn a_window_outlives_a_crash() {
     bench.crash();
     assert_eq!(used(&bench), 7);
     assert_eq!(bench.settle(hold, 4), Verdict::Settled);
-    assert_eq!(ones(&mut bench, 2), (3, Verdict::WindowExhausted));
+    assert_eq!(ones(&mut bench, 2), (3, Verdict::PurseEmpty), "three come back");
     bench.crash();
     bench.now_ms = ms(NOON) + MINUTE;
     let (count, _) = ones(&mut bench, 2);

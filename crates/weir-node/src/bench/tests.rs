@@ -1,8 +1,10 @@
 //! The spend door while the bank, which is the test, takes its time.
 
-use ledger::{Action, Need, No, Owner};
+use ledger::spec::MADE_ID_MIN;
+use ledger::{Action, MADE_SLOT, Need, No, Owner};
 use money::Unit;
 use weir_config::budgets;
+use weir_till::Made;
 
 use super::*;
 use crate::messages::Answer;
@@ -151,6 +153,33 @@ fn before_a_configuration_is_in_force_no_budget_is_said_to_be_unknown() {
     slow.turn();
     is_unknown(slow.post("/v1/reserve", by_handle));
     assert!(slow.send(health).starts_with("HTTP/1.1 200 "));
+}
+
+/// A budget of a template that ends while an ask of it waits is made anew: a name that a template matches is never unknown. What was made
+/// in its slot meanwhile is another's.
+#[test]
+fn a_budget_that_ends_while_an_ask_of_it_waits_is_found_anew() {
+    let mut slow = Slow::new();
+    let line = br#"{"template":"u/{user}","unit":"USD","limit":"9000000"}"#;
+    let file = budgets::file_of(Path::new("t.jsonl"), line).unwrap();
+    slow.say(Down::Templates(Arc::new(file.templates)));
+    slow.turn();
+    let opened = |handle: &str, id: u64| {
+        let made = Made { slot: MADE_SLOT, id: MADE_ID_MIN + id, unit: *b"USD\0" };
+        Down::Opened(handle.into(), Ok(made))
+    };
+    let asked = |said: &[Up]| said.iter().filter(|message| matches!(message, Up::Open(_))).count();
+    assert_eq!(slow.post("/v1/reserve", r#"{"budget":"u/ann","amount":"1","wait_ms":1000}"#), "");
+    assert_eq!(asked(&slow.turn().0), 1);
+    slow.say(opened("u/ann", 1));
+    let (said, _) = slow.turn();
+    let (wanted, echo) = wants(&said);
+    assert_eq!(wanted.len(), 1, "{said:?}");
+    slow.say(Down::Ended("u/ann".into()));
+    slow.say(opened("u/bob", 2));
+    slow.say(Down::Ledger(ToWorker::Echo { reply: echo.unwrap() }));
+    let (said, drained) = slow.turn();
+    assert_eq!((asked(&said), drained), (1, false), "{said:?}");
 }
 
 /// An ask behind a release, in one batch, of whichever budget, waits for its turn for longer than for its money, and the bank says no before.

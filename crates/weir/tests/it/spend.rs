@@ -209,7 +209,27 @@ fn money_that_was_given_back_at_one_worker_is_there_at_another() {
     }
 }
 
-/// An ask that no window ever has room for is told so, and not to come again in a second.
+/// What lies in purses of the run before comes back in a moment: an ask for it is not refused for good, and is told when.
+#[test]
+fn after_a_restart_money_of_the_run_before_is_not_used_up() {
+    let mut node = patient(&line(1, "1", "")).with("ledger.hold_ms", "2000").start();
+    assert_eq!(Caller::to(&node).call("spend", &json!({"budget": 1, "amount": "0.07"})).0, 200);
+    node = node.restart();
+    let mut caller = Caller::to(&node);
+    let rest = json!({"budget": 1, "amount": "0.93"}).to_string();
+    wait_for("the money of the run before", || {
+        let answer = caller.post("/v1/reserve", &rest);
+        if answer.status != 200 {
+            assert_eq!((answer.status, &answer.json()["verdict"]), (429, &json!("purse_empty")));
+            let retry_s = answer.header("retry-after").map(|text| text.parse::<u64>().unwrap());
+            assert!(retry_s.is_some_and(|seconds| (1..=3).contains(&seconds)), "{answer:?}");
+        }
+        answer.status == 200
+    });
+    assert_eq!(caller.call("reserve", &json!({"budget": 1, "amount": "0.01"})).0, 402);
+}
+
+/// An ask that no window ever has room for is refused for good.
 #[test]
 fn an_ask_of_more_than_a_whole_window_is_told_that_it_never_fits() {
     let lines = [
@@ -223,10 +243,15 @@ fn an_ask_of_more_than_a_whole_window_is_told_that_it_never_fits() {
         assert_eq!(caller.post("/v1/spend", &ask("0.04")).status, 200);
         let never = wait_value("the bank's word", || {
             let answer = caller.post("/v1/reserve", &ask("0.11"));
-            assert_eq!(answer.status, 429, "{answer:?}");
-            (answer.header("retry-after") != Some("1")).then_some(answer)
+            assert!([402, 429].contains(&answer.status), "{answer:?}");
+            (answer.status == 402).then_some(answer)
         });
-        assert_eq!(never.header("retry-after"), Some("86400"), "{never:?}");
+        assert_eq!(never.header("retry-after"), None, "{never:?}");
+        assert_eq!(never.json()["status"], 402);
+        assert_eq!(
+            never.json()["verdict"],
+            if budget == 1 { "day_exhausted" } else { "window_exhausted" }
+        );
         let detail = never.json()["detail"].as_str().unwrap().to_owned();
         let expected = format!("an ask of more than 0.10 USD, the {period}'s whole limit");
         assert!(detail.starts_with(&expected), "{detail}");
@@ -270,7 +295,7 @@ fn refusals_are_objects_with_their_status() {
     assert_eq!(refusal("reserve", reserve(2, "0.1"), "paused"), (403, false));
     assert_eq!(refusal("reserve", reserve(3, "0.1"), "not_started"), (403, false));
     assert_eq!(refusal("reserve", reserve(4, "0.1"), "ended"), (403, false));
-    assert_eq!(refusal("reserve", reserve(5, "0.11"), "day_exhausted"), (429, true));
+    assert_eq!(refusal("reserve", reserve(5, "0.11"), "day_exhausted"), (402, false));
     assert_eq!(refusal("reserve", reserve(99, "0.1"), "unknown_budget"), (404, false));
     let of = |budget: Value, amount: Value| json!({"budget": budget, "amount": amount});
     assert_eq!(

@@ -31,9 +31,6 @@ const KEY_REUSED: &str = "the same Idempotency-Key came with another body, and w
 
 const ORIGIN: Origin = Origin { door: Origins::Spend, request_id: 0 };
 
-/// When an ask that can never be granted may be sent again, ms: a client that does what it is told troubles nobody.
-const NEVER_MS: u64 = 86_400_000;
-
 /// How often a call doubts what the bank said because money came back since: where others give back without end, it is told no all the same.
 const DOUBTS_A_CALL_MAX: u8 = 2;
 
@@ -342,6 +339,11 @@ impl Desk {
                 return Ok(());
             }
         }
+        // The budget that it waited with may have been idle for too long meanwhile: it is found anew, or made anew.
+        let has_ended = |owner: Owner| !till.is_live(owner.slot, owner.id);
+        if job.call.kind.asks() && job.hold.is_none() && job.owner.is_some_and(has_ended) {
+            job.next = Next::Find;
+        }
         if job.next == Next::Find {
             job.owner = self.find(till, reply, principal, job)?;
             if job.owner.is_none() {
@@ -569,9 +571,13 @@ impl Desk {
     }
 }
 
-/// What an ask is answered that the purse refused: with what is left, and from when on there is more, where the bank has said so.
+/// The answer to an ask that the purse refused: with what is left, and from when on there is more, where the bank has said so.
 fn too_much(till: &Till, owner: Owner, amount: Amount, why: Verdict) -> Outcome {
     let refused = Outcome::refused(why);
+    if why == Verdict::PurseEmpty {
+        let wait_ms = till.returns_ms(owner.slot).map(|ms| ms.saturating_sub(till.at.now_ms));
+        return wait_ms.map_or(refused, |ms| Outcome::refused_for(why, ms));
+    }
     let is_limit =
         matches!(why, Verdict::Exhausted | Verdict::DayExhausted | Verdict::WindowExhausted);
     let used_up = till.used_up(owner.slot, amount).filter(|_| is_limit);
@@ -583,7 +589,7 @@ fn too_much(till: &Till, owner: Owner, amount: Amount, why: Verdict) -> Outcome 
             let wait_ms = at_ms.saturating_sub(till.at.now_ms);
             Outcome::refused_for(why, wait_ms).with_left_of(left, unit, name, at_ms)
         }
-        None => Outcome::refused_for(why, NEVER_MS).larger_than(window.limit, unit, name),
+        None => refused.larger_than(window.limit, unit, name),
     }
 }
 
