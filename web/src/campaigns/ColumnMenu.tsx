@@ -1,6 +1,6 @@
 import { COLUMNS } from "../grid/columns";
 import { reordered } from "../grid/Grid";
-import { GIVES_WAY, useNarrow } from "../grid/narrow";
+import { GIVES_WAY, useRoom } from "../grid/narrow";
 import { Menu } from "../ui/parts";
 import { DEFAULT_COLUMNS, type ShownColumn } from "../url/view";
 
@@ -15,7 +15,7 @@ const LEFT_OUT = COLUMNS.filter(({ key }) => GIVES_WAY.has(key))
 
 /** Shown ones first, in their order: what can be moved is where it is seen. */
 export function ColumnMenu({ columns, change }: Props) {
-  const isNarrow = useNarrow();
+  const isNarrow = useRoom() === "narrow";
   const hidden = COLUMNS.filter((column) => !columns.some(({ key }) => key === column.key));
   return (
     <Menu label="Columns">

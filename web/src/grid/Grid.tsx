@@ -7,7 +7,7 @@ import { type ShownColumn, type View, boundedWidth, columnsText } from "../url/v
 import { LiveGrid, TICK_WIDTH, type Layout, layoutOf } from "./LiveGrid";
 import { type Spot, move } from "./keyboard";
 import { type Model, useSummary } from "./model";
-import { narrowed, useNarrow } from "./narrow";
+import { narrowed, useRoom } from "./narrow";
 import { clicked } from "./sort";
 
 const ROW_HEIGHT = { compact: 28, roomy: 38 } as const;
@@ -178,8 +178,7 @@ export const Grid = memo(function Grid({ model, view, setView, open, place }: Pr
   const bodyRef = useRef<HTMLDivElement>(null);
   const grid = useLiveGrid(model, viewRef, bodyRef);
   const { density, clock } = view;
-  const isNarrow = useNarrow();
-  const columns = isNarrow ? narrowed(view.columns) : view.columns;
+  const columns = narrowed(view.columns, useRoom());
   // Compared as text: each address is parsed anew, and another layout makes all rows anew.
   const layout = useMemo(() => layoutOf(columns, ROW_HEIGHT[density]), [columnsText(columns), density]);
   const spot = useRef<Spot>({ position: 0, column: 1 });

@@ -150,9 +150,9 @@ export function periodOf({ key }: Column): number | null {
   return period < 0 ? null : period;
 }
 
-/** Those shown at first fit into a window of 1,440 pixels. */
+/** Those shown at first fit into a window of 1,440 pixels, and with their narrow widths into one of 1,280. */
 export const COLUMNS: readonly Column[] = [
-  { ...text("name", "Budget", "Its name; Enter opens it", 220, (table) => table.names, "text"), narrow: 146 },
+  { ...text("name", "Budget", "Its name; Enter opens it", 220, (table) => table.names, "text"), narrow: 166 },
   {
     key: "id",
     title: "Id",
@@ -175,7 +175,7 @@ export const COLUMNS: readonly Column[] = [
       (table, row) => table.status[row]!,
       true,
     ),
-    narrow: 172,
+    narrow: 168,
   },
   {
     key: "pace",
@@ -183,6 +183,7 @@ export const COLUMNS: readonly Column[] = [
     about: "Spent over planned by now; the tick is the plan, 1.00 is on it",
     kind: "range",
     width: 130,
+    narrow: 116,
     align: "start",
     shown: true,
     value: paceOf,
@@ -192,7 +193,7 @@ export const COLUMNS: readonly Column[] = [
     title: "Spend /min",
     about: "Spent in the last minute, by which it is sorted; the curve is of ten minutes",
     kind: "amount",
-    width: 136,
+    width: 130,
     align: "end",
     shown: true,
     canvas: true,
@@ -212,7 +213,7 @@ export const COLUMNS: readonly Column[] = [
       "Spent today, of its daily limit, and what is left of the day in its zone",
     ),
     width: 232,
-    narrow: 232,
+    narrow: 212,
   },
   window("tightest", "Tightest window", "Used of the window that is nearest to its end", (table, row) => {
     const period = tightestWindow(table, row);

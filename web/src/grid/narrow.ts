@@ -1,16 +1,20 @@
-// What of the table stands in a narrow window: the sums stay, and what shows the same as a picture gives way.
+// What of the table stands in a window with less room: columns get narrower first, then what shows the same as a picture gives way.
 import { useSyncExternalStore } from "react";
 import type { ShownColumn } from "../url/view";
 import { columnOf } from "./columns";
 
-/** As in the style sheets. */
+export type Room = "wide" | "middle" | "narrow";
+
+/** As in the style sheets; the default columns at their own widths need 1,440 pixels, at their narrow ones 1,280. */
 const NARROW = "(max-width: 999px)";
+const MIDDLE = "(max-width: 1439px)";
 
 export const GIVES_WAY: ReadonlySet<string> = new Set(["pace", "spend"]);
 
 /** Columns with a width of the reader's keep it. Somebody who shows only what would give way keeps that. */
-export function narrowed(columns: readonly ShownColumn[]): readonly ShownColumn[] {
-  const staying = columns.filter(({ key }) => !GIVES_WAY.has(key));
+export function narrowed(columns: readonly ShownColumn[], room: Room): readonly ShownColumn[] {
+  if (room === "wide") return columns;
+  const staying = columns.filter(({ key }) => room === "middle" || !GIVES_WAY.has(key));
   return (staying.length === 0 ? columns : staying).map((shown) => {
     const { width, narrow } = columnOf(shown.key)!;
     return narrow !== undefined && shown.width === width ? { ...shown, width: narrow } : shown;
@@ -18,10 +22,12 @@ export function narrowed(columns: readonly ShownColumn[]): readonly ShownColumn[
 }
 
 function subscribe(changed: () => void): () => void {
-  const query = window.matchMedia(NARROW);
-  query.addEventListener("change", changed);
-  return () => query.removeEventListener("change", changed);
+  const queries = [NARROW, MIDDLE].map((query) => window.matchMedia(query));
+  for (const query of queries) query.addEventListener("change", changed);
+  return () => queries.forEach((query) => query.removeEventListener("change", changed));
 }
 
-export const useNarrow = (): boolean =>
-  useSyncExternalStore(subscribe, () => window.matchMedia(NARROW).matches);
+const roomNow = (): Room =>
+  window.matchMedia(NARROW).matches ? "narrow" : window.matchMedia(MIDDLE).matches ? "middle" : "wide";
+
+export const useRoom = (): Room => useSyncExternalStore(subscribe, roomNow);
