@@ -7,7 +7,7 @@ DEMO  := target/demo
 CARGO_FLAGS := --locked
 
 .PHONY: help run demo loop test check test-peers test-prebid test-vault test-fix go-bidder bench bench-pacing bench-llm bench-web bench-clients smoke fmt clippy unit unit-script sim crash interop docs \
-  install check-tools hidden-tests unit-build dev-binaries clean valgrind costs-check costs-accept costs-accept-node costs-check-node costs-log costs-docs ab web web-unit browser chromium journeys pictures api-contract promtool machine clients-go clients-python
+  install check-tools hidden-tests unit-build dev-binaries clean valgrind costs-check costs-accept costs-accept-node costs-check-node costs-log costs-docs ab web web-unit browser chromium journeys pictures api-contract promtool soak soak-short machine clients-go clients-python
 
 help:
 	@echo "make run    build and start Weir with sample budgets; prints the address of the dashboard to open"
@@ -27,6 +27,7 @@ help:
 	@echo "make crash  a node killed 200 times; CYCLES and SEED choose others"
 	@echo "make bench-clients  what an ask costs the client libraries (half a minute)"
 	@echo "make bench  the performance tables (about ten minutes, on a quiet machine)"
+	@echo "make soak   memory of a node with 50,000 campaigns under auctions, for ten minutes"
 	@echo "make bench-llm    64 streams at the end of a budget, with kills: counters in Redis beside Weir (a minute)"
 	@echo "make costs-check   instructions of the hot path beside the accepted ones (part of make test)"
 	@echo "make costs-accept REASON=\"...\"  accepts what the hot path costs now; commit the files with the change"
@@ -98,7 +99,7 @@ demo: $(DEMO)/campaigns.jsonl
 # One step after the other; steps joined by + run two at a time, as each of them keeps less than two cores busy. Those that ask for a
 # package of Debian's are never joined with each other.
 STEPS_FIRST := machine check-tools fmt+web clippy valgrind hidden-tests+unit-script unit-build unit web-unit+docs+interop+go-bidder
-STEPS_LAST  := api-contract promtool clients-go+clients-python
+STEPS_LAST  := api-contract promtool soak-short clients-go+clients-python
 STEPS       := $(STEPS_FIRST) sim+costs-check-node costs-check journeys $(STEPS_LAST)
 test:
 	@MAKE="$(MAKE)" proof/stopwatch $(STEPS); ending=$$?; \
@@ -207,6 +208,13 @@ promtool: dev-binaries
 	$(call debian,promtool,prometheus,whose promtool checks our metrics)
 	@echo "== promtool on the metrics of a node under load"
 	@WEIR=$(CURDIR)/target/debug/weir proof/api/metrics
+
+# A node under steady auctions does not grow. Ten minutes of it with 50,000 campaigns, in release; a short form is part of `make test`.
+soak: $(WEIR)
+	@WEIR=$(WEIR) proof/soak
+soak-short: dev-binaries
+	@echo "== memory of a node under auctions does not grow"
+	@WEIR=target/debug/weir proof/soak --campaigns 2000 --rate 300 --seconds 24 --settle 8 --slack-mb 12
 
 # Clients of other languages: their own tests, and the plays of clients/conform against the scripted node.
 FAKE_NODE := $(CURDIR)/target/debug/fake-node

@@ -210,6 +210,13 @@ export const node: Node = {
   grants: { open: 812, max: 4_000_000 },
   proof: { checked_ms: NOW_MS - 800, budgets: 300, violations: 0, held_and_spent_ok: true, debts: 2 },
   errors: [{ code: "too_old", count: 3, doc: "/docs/watching.md" }],
+  counters: [
+    { counter: "memory.resident", of: null, unit: "bytes", count: 652_000_000 },
+    { counter: "memory.in_use", of: null, unit: "bytes", count: 584_000_000 },
+    { counter: "memory.parts", of: "ledger", unit: "bytes", count: 54_000_000 },
+    { counter: "memory.parts", of: "campaigns", unit: "bytes", count: 72_000_000 },
+    { counter: "doors.batch.decisions", of: null, unit: "", count: 7 },
+  ],
 };
 
 const accepted = (instructions: number, date: string) => ({

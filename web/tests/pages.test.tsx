@@ -716,6 +716,15 @@ describe("other pages", () => {
     expectWords("not built from its repository");
   });
 
+  it("engine: memory, the largest parts first", async () => {
+    await show("/ui/engine");
+    const card = [...document.querySelectorAll("section")].find((one) =>
+      one.textContent?.startsWith("Memory"),
+    );
+    const rows = [...(card?.querySelectorAll("tr") ?? [])].map((row) => row.textContent);
+    expect(rows).toEqual(["resident652 MB", "in use584 MB", "campaigns72.0 MB", "ledger54.0 MB"]);
+  });
+
   it("an answer of another shape breaks its page, not the house", async () => {
     vi.spyOn(console, "error").mockImplementation(() => undefined);
     node["GET /costs"] = () => ({ rows: [] });

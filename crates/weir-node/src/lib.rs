@@ -30,6 +30,7 @@ pub mod doors;
 mod error;
 pub mod known;
 pub mod measured;
+pub mod memory;
 mod messages;
 pub mod reconcile_file;
 pub mod stages;

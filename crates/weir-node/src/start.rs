@@ -35,6 +35,7 @@ use crate::doors::{self, DoorTerms, Doors, OnDoors, Parts};
 use crate::error::{StartError, system};
 use crate::known::Permits;
 use crate::measured::{NodeProbes, Sources};
+use crate::memory::{self, Part};
 use crate::messages::{Down, Up};
 use crate::thread::spawn;
 use crate::tokens::Tokens;
@@ -507,7 +508,7 @@ pub fn open_profiles(config: &Config) -> Result<Profiles, StartError> {
         drop(Profiles::open(beside, &options)?);
         Ok::<_, StartError>(())
     })?;
-    Ok(Profiles::open(&folder, &options)?)
+    Ok(memory::built(Part::Profiles, true, || Profiles::open(&folder, &options))?)
 }
 
 /// A counted hold is remembered as long as its notices are judged.

@@ -117,6 +117,9 @@ type Money<'a> = (&'a Bank, u32, &'a dyn Fn(u32) -> Amount);
 pub struct Pacer {
     options: PacerOptions,
     rows: Vec<Row>,
+    /// Parameters that are used up. The next ones are written into their memory: a tick allocates nothing, and what one thread allocated
+    /// is not left for another to free. There are as many as are under way at once, two or three for each worker.
+    spare: Vec<Box<[Pace]>>,
 }
 
 #[derive(Debug, Default)]
@@ -152,7 +155,7 @@ struct Row {
 impl Pacer {
     /// A slow loop without plans.
     pub fn new(options: PacerOptions) -> Pacer {
-        Pacer { options, rows: Vec::new() }
+        Pacer { options, ..Pacer::default() }
     }
 
     /// Makes room for the budgets of a bank. Those without a plan (an earlier run's) stay closed.
@@ -304,7 +307,7 @@ impl Pacer {
         tick_ms: u64,
         workers: u32,
     ) -> Box<[Pace]> {
-        let mut paces: Vec<Pace> = Vec::with_capacity(self.rows.len());
+        let mut paces = self.buffer();
         let mut new_days = NEW_DAYS_A_TICK;
         for (slot, row) in (0..).zip(&mut self.rows) {
             let books = (bank, slot, held);
@@ -318,6 +321,32 @@ impl Pacer {
             paces.push(pace);
         }
         paces.into()
+    }
+
+    /// A copy of parameters, for another worker.
+    pub fn copy(&mut self, paces: &[Pace]) -> Box<[Pace]> {
+        let mut copy = self.buffer();
+        copy.extend_from_slice(paces);
+        copy.into()
+    }
+
+    /// Takes parameters that are out of use; their memory serves for later ones.
+    pub fn give_back(&mut self, paces: Box<[Pace]>) {
+        if paces.len() == self.rows.len() {
+            self.spare.push(paces);
+        }
+    }
+
+    /// An empty vector with room for exactly one value per slot.
+    fn buffer(&mut self) -> Vec<Pace> {
+        while let Some(spare) = self.spare.pop() {
+            if spare.len() == self.rows.len() {
+                let mut buffer = spare.into_vec();
+                buffer.clear();
+                return buffer;
+            }
+        }
+        Vec::with_capacity(self.rows.len())
     }
 
     /// How the budget stands; `None` without a plan.
@@ -582,6 +611,22 @@ mod tests {
         assert_eq!(during[1], Pace::CLOSED);
         let after = paces(&mut pacer, &bank, flight().end);
         assert_eq!(after[..2], [Pace::OPEN; 2], "the ledger knows that it has ended");
+    }
+
+    #[test]
+    fn parameters_that_come_back_are_written_anew_where_they_are() {
+        let bank = bank(&[spec(1, None), spec(2, None)]);
+        let mut pacer = pacer(&[Some(plan(1, Strategy::Curve)), None]);
+        let first = paces(&mut pacer, &bank, at(HOUR_MS));
+        let (at_first, values) = (first.as_ptr(), first.clone());
+        pacer.give_back(first);
+        pacer.give_back(Box::new([Pace::OPEN]));
+        let second = paces(&mut pacer, &bank, at(HOUR_MS));
+        assert_eq!((second.as_ptr(), &second), (at_first, &values));
+        assert_eq!(pacer.copy(&second), values);
+        pacer.give_back(second);
+        pacer.grow(3);
+        assert_eq!(pacer.buffer().capacity(), 3, "what is of the size of before is freed");
     }
 
     #[test]

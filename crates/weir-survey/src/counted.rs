@@ -16,6 +16,7 @@ use weir_node::doors::fix::counts::FixCounts;
 use weir_node::doors::keys::counts::KeysCounts;
 use weir_node::doors::openrtb::counts::{Happening, Reasons, happenings};
 use weir_node::doors::spend::counts as spend;
+use weir_node::memory::{self, Memory};
 use wire::{Reason, Verdict};
 
 use crate::admin::Status;
@@ -55,6 +56,14 @@ const REFUSED: Definition = Definition::new(
 )
 .by("reason")
 .failing("frame_", "/docs/formats.md");
+const PARTS: Definition = Definition::new(
+    "memory",
+    "parts",
+    "What the largest parts of the node kept when they were last built; what they allocated since is in `in_use` alone.",
+)
+.level()
+.bytes()
+.by("part");
 const CLOSED: Definition =
     Definition::new("doors.batch", "closed", "Closed connections, by cause.").by("cause");
 const HANDSHAKES_FAILED: Definition =
@@ -165,6 +174,7 @@ struct Places<'a> {
     profiles: Option<&'a gate_profile::Figures>,
     file: Option<&'a FileCounts>,
     clock: Option<&'a ClockCounts>,
+    memory: Option<Memory>,
 }
 
 impl Registry {
@@ -179,6 +189,7 @@ impl Registry {
             profiles: Some(&profiles),
             file: Some(&file),
             clock: Some(&clock),
+            memory: Some(Memory::read()),
         })
     }
 
@@ -191,7 +202,7 @@ impl Registry {
     }
 
     fn of(places: Places<'_>) -> Registry {
-        let Places { loops, workers, report, profiles, file, clock } = places;
+        let Places { loops, workers, report, profiles, file, clock, memory } = places;
         let openrtb = workers.iter().map(|worker| &worker.openrtb);
         let mut all = Registry::default();
         all.add(Totals::DEFINITIONS, report.iter().map(|report| report.totals.values()));
@@ -230,6 +241,8 @@ impl Registry {
         all.add(gate_profile::Figures::DEFINITIONS, profiles.iter().map(|found| found.values()));
         all.add(FileCounts::DEFINITIONS, file.iter().map(|file| file.values()));
         all.add(ClockCounts::DEFINITIONS, clock.iter().map(|clock| clock.values()));
+        all.add(Memory::DEFINITIONS, memory.iter().map(Memory::values));
+        all.each(PARTS, memory.map(|_| memory::by_part()));
         all
     }
 

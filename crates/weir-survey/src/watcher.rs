@@ -20,6 +20,7 @@ use weir_config::campaign_index::{CampaignIndex, ExchangeTerms, of_file};
 use weir_config::config::Config;
 use weir_edits::{BankError, BankPort, Edits, Opened, is_live};
 use weir_node::bank::{Command, Refusal};
+use weir_node::memory::{self, Part};
 use weir_node::thread::spawn;
 
 use crate::StartError;
@@ -150,7 +151,8 @@ fn read(
 ) -> Result<(BudgetsFile, CampaignIndex), Vec<LineError>> {
     let file = budgets::file_of(path, bytes)?;
     let budgets: Vec<&Budget> = file.lines.iter().map(|line| &line.budget).collect();
-    let campaign_index = of_file(path, terms, &budgets, now())?;
+    let build = || of_file(path, terms, &budgets, now());
+    let campaign_index = memory::built(Part::Campaigns, true, build)?;
     Ok((file, campaign_index))
 }
 

@@ -24,6 +24,10 @@ use weir_tools::{
     vault, why,
 };
 
+/// Threads free what others allocated, and a reload frees hundreds of megabytes: the C library's allocator keeps such memory.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 /// Of the binary, and of the dashboard in it.
 static VERSION: LazyLock<String> =
     LazyLock::new(|| format!("{}\nui: {}", env!("CARGO_PKG_VERSION"), watch::ui_version()));

@@ -289,6 +289,8 @@ export interface Node {
     debts: number;
   };
   errors: { code: string; count: number; doc: string }[];
+  /** Every counter; `of`: which of several numbers it is. */
+  counters: { counter: string; of: string | null; unit: string; count: number }[];
 }
 
 /** A reading in nanoseconds, or what it is below where the timer cannot tell it from nothing. */

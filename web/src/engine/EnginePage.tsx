@@ -99,6 +99,7 @@ export default function EnginePage() {
         <Cores node={node} />
         <Queues node={node} />
         <Journal node={node} />
+        <Memory node={node} />
         <Errors node={node} />
       </div>
     </main>
@@ -289,6 +290,31 @@ function Journal({ node: { journal } }: { node: Node }) {
             <tr key={name}>
               <th scope="row">{name}</th>
               <td className="end">{value}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Card>
+  );
+}
+
+const MEMORY_NAMES: Readonly<Record<string, string>> = {
+  "memory.resident": "resident",
+  "memory.in_use": "in use",
+};
+
+function Memory({ node: { counters } }: { node: Node }) {
+  const all = counters.filter(({ counter }) => counter in MEMORY_NAMES);
+  const parts = counters.filter(({ counter }) => counter === "memory.parts");
+  const rows = [...all, ...parts.toSorted((a, b) => b.count - a.count)];
+  return (
+    <Card title="Memory" note="parts: what each kept when it was last built">
+      <table className="table">
+        <tbody>
+          {rows.map(({ counter, of, count: bytes }) => (
+            <tr key={`${counter} ${of ?? ""}`}>
+              <th scope="row">{of === null ? MEMORY_NAMES[counter] : words(of)}</th>
+              <td className="end">{short(bytes)}B</td>
             </tr>
           ))}
         </tbody>

@@ -44,6 +44,7 @@ use wire::{BudgetName, Handle, Verdict};
 
 use crate::counters::{Pulse, WorkerCounters};
 use crate::measured::Probes;
+use crate::memory::{self, Part};
 use crate::messages::{Answer, Down, Old, Up};
 use crate::stages::BankStage;
 use books::{BookLine, Totals};
@@ -376,7 +377,10 @@ impl BankThread {
                     Up::Question { conn, question } => {
                         self.questions.push_back((index, conn, question));
                     }
-                    Up::Old(Old::Paces(paces)) => self.pacer.used(&paces, self.tick_ms, index == 0),
+                    Up::Old(Old::Paces(paces)) => {
+                        self.pacer.used(&paces, self.tick_ms, index == 0);
+                        self.pacer.give_back(paces);
+                    }
                     Up::Old(Old::Snapshot(_)) => {}
                     // As many as workers let wait.
                     Up::Open(handle) => self.openings.ask(index, handle),
@@ -548,12 +552,13 @@ impl BankThread {
 
     fn pace(&mut self, now_ms: u64) {
         let all = self.parameters(now_ms);
-        for (link, paces) in self.links.iter_mut().zip(std::iter::repeat(all)) {
+        for link in &mut self.links {
             // Parameters that could not be delivered yet are out of date now.
             link.backlog
-                .retain(|message| !matches!(message, Down::Paces(old) if old.len() == paces.len()));
-            link.backlog.push_back(Down::Paces(paces));
+                .retain(|message| !matches!(message, Down::Paces(old) if old.len() == all.len()));
+            link.backlog.push_back(Down::Paces(self.pacer.copy(&all)));
         }
+        self.pacer.give_back(all);
     }
 
     /// New parameters; every worker gets a copy.
@@ -727,7 +732,8 @@ impl BankThread {
         let edited = self.edited(&budgets);
         let mut out = Out::default();
         self.note(reason, &mut out);
-        self.bank.configure(&specs, &mut out).map_err(Refusal::Specs)?;
+        let configure = || self.bank.configure(&specs, &mut out);
+        memory::built(Part::Ledger, false, configure).map_err(Refusal::Specs)?;
         if self.snapshot == 0 {
             // Budgets that an earlier run knew have not changed, but their purses are empty.
             self.bank.open_all(&mut out);
@@ -794,7 +800,7 @@ impl BankThread {
         let now = self.now();
         self.generation += 1;
         self.resolved.resize(self.bank.slots(), Resolutions::default());
-        self.pacer.grow(self.bank.slots());
+        memory::built(Part::Plans, false, || self.pacer.grow(self.bank.slots()));
         self.pacings.resize(self.bank.slots(), None);
         self.titles.resize(self.bank.slots(), Box::default());
         for budget in budgets {
@@ -839,8 +845,7 @@ impl BankThread {
             ids.map(|id| self.bank.slot(*id).expect("a campaign is a budget")).collect();
         let names = Arc::new(Names::new(self.secret, &self.bank));
         let all = self.parameters(now_ms);
-        let all = std::iter::repeat(all);
-        for ((link, cells), paces) in self.links.iter_mut().zip(&self.cells).zip(all) {
+        for (link, cells) in self.links.iter_mut().zip(&self.cells) {
             // Those that were made on their first ask are no part of it: workers meet them one by one.
             let ids = self.bank.slots_from(0).take_while(|(_, slot)| *slot < MADE_SLOT);
             let snapshot = Snapshot {
@@ -852,8 +857,10 @@ impl BankThread {
                 purses: Arc::clone(&purses),
                 cells: cells.clone(),
             };
+            let paces = self.pacer.copy(&all);
             link.backlog.push_back(Down::Snapshot(Arc::new(snapshot), paces));
         }
+        self.pacer.give_back(all);
     }
 
     fn answer(&self, question: Question, now_ms: u64) -> Answer {

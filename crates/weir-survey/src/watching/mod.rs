@@ -36,6 +36,7 @@ use weir_config::config::Config;
 use weir_config::doors::DOORS;
 use weir_edits::Edits;
 use weir_node::bank::Command;
+use weir_node::memory::{self, Part};
 use weir_node::thread::spawn;
 use weir_node::tokens::Tokens;
 
@@ -113,7 +114,7 @@ impl Watched {
         let mut survey = Survey::new(commands, status.clone(), edits, shared, outlet);
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
-        survey.look();
+        memory::built(Part::Surveys, true, || survey.look());
         let thread = spawn("survey", move || {
             let (mut next, mut note) = (Instant::now() + tick, Instant::now() + NOTE_EVERY);
             while !stopped.load(Ordering::Acquire) {

@@ -1,0 +1,102 @@
+//! What the node's memory is: resident, in use, and what its largest parts keep.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use counters::counters;
+use tikv_jemalloc_ctl::{epoch, stats, thread};
+
+counters! {
+    /// The memory of the process. All are 0 where the system or the allocator does not tell.
+    #[derive(Clone, Copy, Debug, Default)]
+    pub struct Memory of u64, in "memory" {
+        resident: "Memory of the process that is not backed by files, as the kernel counts it.", level(), bytes();
+        in_use: "What is allocated and not freed, also what was never written to.", level(), bytes();
+    }
+}
+
+impl Memory {
+    /// As it is now.
+    #[must_use]
+    pub fn read() -> Memory {
+        // The allocator's figures are of the last advance of its epoch.
+        let in_use = epoch::advance().and_then(|_| stats::allocated::read());
+        Memory { resident: resident().unwrap_or(0), in_use: in_use.map_or(0, |bytes| bytes as u64) }
+    }
+}
+
+/// Anonymous resident memory of this process, bytes.
+fn resident() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
+}
+
+macro_rules! parts {
+    ($($part:ident = $name:literal, $help:literal;)*) => {
+        /// A part of the node that keeps much memory.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Part {
+            $(#[doc = $help] $part,)*
+        }
+
+        impl Part {
+            /// All of them, by their names.
+            const ALL: &'static [(Part, &'static str)] = &[$((Part::$part, $name),)*];
+        }
+    };
+}
+
+parts! {
+    Campaigns = "campaigns", "The index of the auction, creatives, what campaigns pay.";
+    Ledger = "ledger", "Budgets and their books in the bank.";
+    Plans = "plans", "Pacing.";
+    Purses = "purses", "What workers keep for each budget.";
+    Profiles = "profiles", "Users' segments and counters.";
+    Surveys = "surveys", "Rows of the dashboard and of metrics.";
+}
+
+/// Bytes by part.
+static KEPT: [AtomicU64; Part::ALL.len()] = [const { AtomicU64::new(0) }; Part::ALL.len()];
+
+/// Builds a part, or more of it, and notes what that allocated and kept, on this thread. `anew`: what was noted before is replaced.
+pub fn built<T>(part: Part, anew: bool, build: impl FnOnce() -> T) -> T {
+    let before = allocated();
+    let made = build();
+    let more = allocated().saturating_sub(before).max(0).cast_unsigned();
+    let kept = &KEPT[part as usize];
+    match anew {
+        true => kept.store(more, Relaxed),
+        false => drop(kept.fetch_add(more, Relaxed)),
+    }
+    made
+}
+
+/// Bytes that this thread allocated in its life, less what it freed.
+fn allocated() -> i64 {
+    let (allocated, freed) = (thread::allocatedp::read(), thread::deallocatedp::read());
+    allocated.and_then(|all| Ok(all.get().wrapping_sub(freed?.get()).cast_signed())).unwrap_or(0)
+}
+
+/// What each part kept when it was built last.
+#[must_use]
+pub fn by_part() -> Vec<(&'static str, u64)> {
+    Part::ALL.iter().map(|(part, name)| (*name, KEPT[*part as usize].load(Relaxed))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_tells_what_is_resident() {
+        assert!(Memory::read().resident > 1 << 20);
+    }
+
+    #[test]
+    fn parts_stand_at_their_places() {
+        for (place, (part, _)) in Part::ALL.iter().enumerate() {
+            assert_eq!(*part as usize, place);
+        }
+        assert_eq!(built(Part::Plans, true, || 7), 7);
+    }
+}
