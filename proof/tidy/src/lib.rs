@@ -5,17 +5,21 @@
 //! `tests/it/architecture.rs`, without one. What stands in tests (`#[cfg(test)]`, `tests/`) is
 //! held to the length of functions only: a test may name its fixtures as it likes.
 
+mod circles;
 mod functions;
 mod links;
 mod pages;
+mod sizes;
 mod threads;
 mod tree;
 mod types;
 mod words;
 
+pub use circles::circles;
 pub use functions::{LINES_MAX, long_functions};
 pub use links::{broken_links, documentation};
 pub use pages::{doubly_defined, missing_names};
+pub use sizes::{SIZES, sizes};
 pub use threads::{Threads, queues_without_a_row, threads_of};
 pub use tree::{Breach, Source, Tree};
 pub use types::doubled_types;

@@ -79,7 +79,7 @@ fn read_crate(root: &Path, folder: &Path, sources: &mut Vec<Source>) -> Result<(
     }
     let crate_folder = relative(root, folder);
     for part in ["src", "tests", "benches", "examples"] {
-        for path in rust_files(&folder.join(part))? {
+        for path in files(&folder.join(part), &["rs"])? {
             let text = read_text(&path)?;
             let syntax = syn::parse_file(&text)
                 .map_err(|error| format!("{} is not Rust: {error}", path.display()))?;
@@ -90,7 +90,7 @@ fn read_crate(root: &Path, folder: &Path, sources: &mut Vec<Source>) -> Result<(
     Ok(())
 }
 
-fn read_text(path: &Path) -> Result<String, String> {
+pub(crate) fn read_text(path: &Path) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
@@ -104,13 +104,13 @@ fn folders(parent: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(all)
 }
 
-/// All `.rs` files below a folder; none where there is no folder.
-fn rust_files(folder: &Path) -> Result<Vec<PathBuf>, String> {
+/// All files below a folder with one of these endings; none where there is no folder.
+pub(crate) fn files(folder: &Path, endings: &[&str]) -> Result<Vec<PathBuf>, String> {
     let mut found = Vec::new();
     for path in entries(folder)? {
         if path.is_dir() {
-            found.extend(rust_files(&path)?);
-        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            found.extend(files(&path, endings)?);
+        } else if path.extension().is_some_and(|found| endings.iter().any(|e| found == *e)) {
             found.push(path);
         }
     }

@@ -9,9 +9,14 @@ use tidy::{Breach, Tree};
 fn the_repository_keeps_the_rules() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
     let tree = Tree::read(&root).unwrap();
-    let rules = [glossary, pages, long_pages, links, threads_and_queues, functions, types, tics];
+    let rules =
+        [glossary, pages, long_pages, links, threads_and_queues, functions, types, tics, sizes];
     let breaches: Vec<String> = rules.iter().flat_map(|rule| rule(&tree)).collect();
     assert!(breaches.is_empty(), "{}", breaches.join("\n"));
+}
+
+fn sizes(tree: &Tree) -> Vec<String> {
+    tidy::sizes(tree, &tree.page(tidy::SIZES).unwrap())
 }
 
 fn glossary(tree: &Tree) -> Vec<String> {

@@ -144,6 +144,99 @@ fn tics_of_language_are_found() {
     );
 }
 
+/// A crate of 103 lines in four files, two of which are a circle, and its test of one line.
+fn circled() -> (TempDir, Tree) {
+    let (folder, _) = tree("mod a;\nmod b;\nmod c;\npub use a::A;\n");
+    let write =
+        |name: &str, text: &str| std::fs::write(folder.path().join("crates/a").join(name), text);
+    write("src/a.rs", "use super::b::{self, B};\n").unwrap();
+    let unused = "// as long as it must be\n".repeat(96);
+    write("src/b.rs", &format!("fn f() -> crate::a::A {{}}\n{unused}")).unwrap();
+    // Neither the root, nor what a test imports, closes a circle.
+    write("src/c.rs", "use crate::A;\n").unwrap();
+    std::fs::create_dir(folder.path().join("crates/a/tests")).unwrap();
+    write("tests/it.rs", "use crate::b;\n").unwrap();
+    let tree = Tree::read(folder.path()).unwrap();
+    (folder, tree)
+}
+
+#[test]
+fn files_that_import_from_each_other_are_a_circle() {
+    let (_folder, tree) = circled();
+    assert_eq!(
+        tidy::circles(&tree, "crates/a"),
+        [["crates/a/src/a.rs", "crates/a/src/b.rs"].map(String::from)]
+    );
+}
+
+/// A row of the ledger of lines.
+fn row(folder: &str, room: &str, caps: &str, began: &str, reason: &str) -> String {
+    format!(
+        "{{\"crate\":\"{folder}\",{room}\"caps\":{{{caps}}},\"began\":{{{began}}},\"reason\":\"{reason}\"}}"
+    )
+}
+
+#[test]
+fn each_breach_of_the_ledger_of_lines_is_found() {
+    let (_folder, tree) = circled();
+    let counts =
+        |circles, src, tests| format!("\"circles\":{circles},\"src\":{src},\"tests\":{tests}");
+    let (fits, lines) = (counts(1, 200, 100), "\"lines\":200");
+    let of_crate = |caps: &str, began: &str, reason| row("crates/a", "", caps, began, reason);
+    let good = of_crate(&fits, &fits, "");
+    let all = |cap: &str| row("all but the rooms", "", cap, cap, "");
+    let room =
+        |cap: &str| row("crates/new", "\"room\":\"new\",", cap, cap, "what is new has a sum");
+    let raised = of_crate(&fits, &counts(1, 100, 100), "new: what it brings to the crate");
+    let fine = [all(lines), good.clone(), room("\"lines\":9")].join("\n");
+    assert_eq!(tidy::sizes(&tree, &fine), [""; 0]);
+    let fine = [all(lines), raised.clone(), room("\"lines\":100")].join("\n");
+    assert_eq!(tidy::sizes(&tree, &fine), [""; 0]);
+
+    let (zero, two) = (counts(0, 200, 100), counts(2, 200, 100));
+    let (small, less) = (counts(1, 100, 100), counts(1, 100, 0));
+    let long = "crates/a: 103 lines of src, the cap is 100: make it smaller, or raise the cap and say in `reason` what the lines are for\n";
+    let test = "crates/a: 1 lines of tests, the cap is 0: make it smaller";
+    let fall = "crates/a: 1 circles of files, the cap is 2: lower it\n";
+    let unreasoned = format!(
+        "{}: crates/a has a cap of 200 src, above 100: `reason` says what for",
+        tidy::SIZES
+    );
+    let gone = row("crates/b", "", &fits, &fits, "");
+    let cases: [(Vec<String>, String); 12] = [
+        (vec![of_crate(&small, &small, "")], format!("{long}{}", of_crate(&fits, &small, "WHY?"))),
+        (vec![of_crate(&counts(1, 200, 0), &less, "a reason of enough letters")], test.into()),
+        (vec![of_crate(&fits, &small, "too short")], unreasoned.clone()),
+        (vec![of_crate(&fits, &small, "a reason, and then WHY?")], unreasoned),
+        (
+            vec![of_crate(&zero, &zero, "")],
+            "crates/a: 1 circles of files, the cap is 0 and only falls".into(),
+        ),
+        (vec![of_crate(&two, &two, "")], format!("{fall}{}", of_crate(&fits, &two, ""))),
+        (
+            vec![of_crate(&fits, &zero, "a reason of enough letters")],
+            format!("{}: crates/a began with 0 circles", tidy::SIZES),
+        ),
+        (vec![], format!("{}: add the missing row\n{good}", tidy::SIZES)),
+        (vec![good.clone(), gone], format!("{}: crates/b is gone", tidy::SIZES)),
+        (vec![raised, room("\"lines\":99")], "crates/new: 100 lines, the cap is 99".into()),
+        (
+            vec![of_crate(&fits, "", "")],
+            format!("{}:2: expected [\"circles\", \"src\", \"tests\"] in `caps`", tidy::SIZES),
+        ),
+        (
+            vec!["{\"crate\":1}".into()],
+            format!("{}:2: invalid type: integer `1`, expected a string", tidy::SIZES),
+        ),
+    ];
+    for (rows, expected) in cases {
+        let found = tidy::sizes(&tree, &([vec![all(lines)], rows].concat().join("\n")));
+        assert!(found.len() == 1 && found[0].starts_with(&expected), "{found:#?}, not {expected}");
+    }
+    let found = tidy::sizes(&tree, &[all("\"lines\":100"), good].join("\n"));
+    assert!(found.len() == 1 && found[0].starts_with("all but the rooms: 104 lines,"), "{found:?}");
+}
+
 #[test]
 fn links_to_no_file_and_to_no_heading_are_found() {
     let (folder, tree) =
