@@ -1,0 +1,494 @@
+//! An order as a state machine: events in, absolute amounts for each leg out.
+
+use fix::Decimal;
+use money::Unit;
+
+use crate::event::{Amendment, Check, Event, Execution, Size, Version};
+use crate::exact::{Exact, LegAmounts, Totals, exact, value};
+use crate::executions::{Amended, Executions};
+use crate::versions::{Cost, High, Pending, Phase, Sums, Versions};
+
+/// The most budgets that one order may bind.
+pub const LEGS_MAX: usize = 8;
+/// The most replaces of one order that may wait for the venue's answer.
+pub const PENDING_MAX: usize = 64;
+
+/// A budget that an order binds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leg {
+    /// The budget's id.
+    pub budget: u64,
+    /// Its unit. A currency counts money, in the currency of the order's prices; a count counts quantity.
+    pub unit: Unit,
+}
+
+/// An order: its versions, its executions, and what follows from them for each of its legs.
+#[derive(Clone, Debug)]
+pub struct Order {
+    pub(crate) legs: Box<[Leg]>,
+    pub(crate) multiplier: Decimal,
+    /// Was it opened here?
+    pub(crate) is_known: bool,
+    pub(crate) versions: Versions,
+    pub(crate) sums: Sums,
+    pub(crate) executions: Executions,
+}
+
+/// What an event did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Effect {
+    /// Did the order change? Then the event is kept as a record, and the amounts are stated again.
+    pub changed: bool,
+    /// Something that a person should look at.
+    pub alarm: Option<Alarm>,
+}
+
+impl Effect {
+    const CHANGED: Effect = Effect { changed: true, alarm: None };
+}
+
+/// Something that should not have happened. It is booked as well as it can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Alarm {
+    /// A known id came with other content. It is not booked again.
+    OtherContent,
+    /// A correction or a bust names an execution that is not known.
+    UnknownReference,
+    /// CumQty says that an execution is missing.
+    Missed,
+    /// The sums or the size of a report cannot be used; the rest of it is.
+    BadReport,
+}
+
+/// An event or an order that is refused. Nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// No legs, or too many.
+    #[error("{0} legs: expected 1 to {LEGS_MAX} budgets")]
+    Legs(usize),
+    /// Two legs have the same budget.
+    #[error("budget {0} twice: name each budget once")]
+    BudgetTwice(u64),
+    /// Two legs count money in different currencies.
+    #[error("budgets in {0} and {1}: expected one currency, that of the order's prices")]
+    Currencies(Unit, Unit),
+    /// A multiplier of 0 or less.
+    #[error("multiplier {0}: expected more than 0")]
+    Multiplier(Decimal),
+    /// A quantity or cash amount that is negative, or 0 in a version.
+    #[error("quantity {0}: expected more than 0 in an order, at least 0 in an execution")]
+    Quantity(Decimal),
+    /// A negative price, or 0 where a leg counts money.
+    #[error("price {0}: expected more than 0, to reserve at")]
+    Price(Decimal),
+    /// An order by cash amount with a leg that counts quantity.
+    #[error("budget {0} counts quantity: expected an order by quantity, found a cash amount")]
+    CashQuantity(u64),
+    /// Too many replaces wait for the venue.
+    #[error("{PENDING_MAX} replaces wait for the venue: wait for an answer, or cancel the order")]
+    Pending,
+    /// A number that a version of another size has.
+    #[error("version {0} has another size: give each version its own number")]
+    OtherVersion(u64),
+    /// The venue accepted a version that is not known, without saying what it is.
+    #[error("version {0} is not known: expected its quantity and price in the report")]
+    UnknownVersion(u64),
+    /// A replace of an order that is closed.
+    #[error("the order is closed: send a new one")]
+    Closed,
+    /// An amount that 64 bits of base units do not hold.
+    #[error("out of range: expected at most 2^63 - 1 base units in each budget")]
+    Range,
+}
+
+impl Order {
+    /// Makes the order of a first version. The ledger is asked for its [`Order::amounts`]; if it refuses, the order is dropped.
+    ///
+    /// # Errors
+    /// [`Refusal`] says what cannot be counted.
+    pub fn open(legs: &[Leg], multiplier: Decimal, first: &Version) -> Result<Order, Refusal> {
+        let mut order = Order::unknown(legs, multiplier)?;
+        let cost = order.cost(&first.size)?;
+        (order.is_known, order.versions.number) = (true, first.number);
+        order.versions.set(cost, &order.sums, multiplier).ok_or(Refusal::Range)?;
+        order.fitting(&order.versions, &order.sums).ok_or(Refusal::Range)?;
+        Ok(order)
+    }
+
+    /// Makes an order that was never opened here, for a report that names it. Its executions are on the line `unknown_order`.
+    ///
+    /// # Errors
+    /// [`Refusal`] says what is wrong with the legs or the multiplier.
+    pub fn unknown(legs: &[Leg], multiplier: Decimal) -> Result<Order, Refusal> {
+        judge_legs(legs)?;
+        if multiplier.mantissa() <= 0 {
+            return Err(Refusal::Multiplier(multiplier));
+        }
+        let versions = Versions {
+            phase: Phase::Open,
+            number: 0,
+            cost: None,
+            covered: Exact::ZERO,
+            pending: Vec::new(),
+        };
+        Ok(Order {
+            legs: legs.into(),
+            multiplier,
+            is_known: false,
+            versions,
+            sums: Sums::default(),
+            executions: Executions::default(),
+        })
+    }
+
+    /// Returns the budgets that the order binds.
+    #[must_use]
+    pub fn legs(&self) -> &[Leg] {
+        &self.legs
+    }
+
+    /// Returns where the order is in its life.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        self.versions.phase
+    }
+
+    /// Returns the amounts of each budget, absolute: the order's named hold.
+    pub fn amounts(&self) -> impl Iterator<Item = (u64, LegAmounts)> + '_ {
+        self.stated(self.versions.totals(&self.sums, self.multiplier))
+    }
+
+    /// Returns the amounts that the ledger is asked for before a replace is sent. The order does not change: [`Event::Sent`] is applied
+    /// once the ledger has granted them.
+    ///
+    /// # Errors
+    /// [`Refusal`] says why the replace cannot be sent, whatever the ledger has left.
+    pub fn ask(
+        &self,
+        version: &Version,
+    ) -> Result<impl Iterator<Item = (u64, LegAmounts)> + '_, Refusal> {
+        let totals = match self.judged(version)? {
+            Some((_, totals)) => Some(totals),
+            None => self.versions.totals(&self.sums, self.multiplier),
+        };
+        Ok(self.stated(totals))
+    }
+
+    fn stated(&self, totals: Option<Totals>) -> impl Iterator<Item = (u64, LegAmounts)> + '_ {
+        // No change is made whose totals do not fit.
+        let totals = totals.unwrap_or_default();
+        self.legs.iter().map(move |leg| (leg.budget, totals.amounts(leg.unit, self.is_known)))
+    }
+
+    /// Applies an event. One that is repeated changes nothing.
+    ///
+    /// # Errors
+    /// [`Refusal`], and the order is as it was. An execution, correction or bust is refused only where it has no amount: a quantity is
+    /// negative, or 64 bits do not hold the sum.
+    pub fn apply(&mut self, event: &Event) -> Result<Effect, Refusal> {
+        match event {
+            Event::Sent(version) => self.send(version),
+            Event::Accepted { number, size } => self.accept(*number, size.as_ref()),
+            Event::Refused { number } => Ok(self.refuse(*number)),
+            Event::Restated(size) => self.restate(size),
+            Event::Executed(execution) => self.execute(execution),
+            Event::Amended(amendment) => self.amend(amendment),
+            Event::Checked(check) => Ok(self.check(check, None)),
+            Event::Filled => Ok(self.end(!self.versions.pending.is_empty())),
+            Event::Closed => Ok(self.end(false)),
+        }
+    }
+
+    fn send(&mut self, version: &Version) -> Result<Effect, Refusal> {
+        let Some((sent, _)) = self.judged(version)? else { return Ok(Effect::default()) };
+        let pending = &mut self.versions.pending;
+        let at = pending.partition_point(|other| other.number < sent.number);
+        pending.insert(at, sent);
+        Ok(Effect::CHANGED)
+    }
+
+    /// Returns a replace as it would wait for the venue, and the totals with it; nothing where it is known.
+    fn judged(&self, version: &Version) -> Result<Option<(Pending, Totals)>, Refusal> {
+        let (versions, number) = (&self.versions, version.number);
+        if versions.phase == Phase::Closed {
+            return Err(Refusal::Closed);
+        }
+        if number <= versions.number {
+            return Ok(None);
+        }
+        let cost = self.cost(&version.size)?;
+        if let Some(known) = versions.pending.iter().find(|known| known.number == number) {
+            let is_same = known.cost == cost;
+            return if is_same { Ok(None) } else { Err(Refusal::OtherVersion(number)) };
+        }
+        if versions.pending.len() >= PENDING_MAX {
+            return Err(Refusal::Pending);
+        }
+        let judged = || {
+            let spent = versions.spent(&self.sums, self.multiplier)?;
+            let open = cost.open(spent, self.multiplier)?;
+            let covered = spent.checked_sub(self.sums.late)?.checked_add(open)?;
+            let mut totals = versions.totals(&self.sums, self.multiplier)?;
+            totals.worst = totals.worst.max(open);
+            totals.covered = totals.covered.max(covered);
+            totals.fit(self.units()).then_some((Pending { number, cost, covered }, totals))
+        };
+        judged().map(Some).ok_or(Refusal::Range)
+    }
+
+    fn accept(&mut self, number: u64, size: Option<&Size>) -> Result<Effect, Refusal> {
+        if self.versions.phase == Phase::Closed || number <= self.versions.number {
+            return Ok(Effect::default());
+        }
+        let reported = size.map(|size| self.cost(size));
+        let pending = &self.versions.pending;
+        let sent = pending.iter().find(|known| known.number == number).map(|known| known.cost);
+        let alarm = matches!(reported, Some(Err(_))).then_some(Alarm::BadReport);
+        let cost = match (reported, sent) {
+            (Some(Ok(cost)), _) | (_, Some(cost)) => cost,
+            (Some(Err(refusal)), None) => return Err(refusal),
+            (None, None) => return Err(Refusal::UnknownVersion(number)),
+        };
+        let mut next = self.versions.clone();
+        next.number = number;
+        // The venue answers in order: those before it are answered, whatever the answer was.
+        next.pending.retain(|known| known.number > number);
+        self.set(next, cost).map(|effect| Effect { alarm, ..effect })
+    }
+
+    fn refuse(&mut self, number: u64) -> Effect {
+        let versions = &mut self.versions;
+        let before = versions.pending.len();
+        versions.pending.retain(|known| known.number != number);
+        if versions.pending.len() == before {
+            return Effect::default();
+        }
+        if versions.phase == Phase::Filled && versions.pending.is_empty() {
+            versions.phase = Phase::Closed;
+        }
+        Effect::CHANGED
+    }
+
+    fn restate(&mut self, size: &Size) -> Result<Effect, Refusal> {
+        let cost = self.cost(size)?;
+        if self.versions.phase == Phase::Open && self.versions.cost == Some(cost) {
+            return Ok(Effect::default());
+        }
+        self.set(self.versions.clone(), cost)
+    }
+
+    /// Makes the venue's version cost this. A closed order on which that leaves nothing open stays as it is.
+    fn set(&mut self, mut next: Versions, cost: Cost) -> Result<Effect, Refusal> {
+        next.set(cost, &self.sums, self.multiplier).ok_or(Refusal::Range)?;
+        self.fitting(&next, &self.sums).ok_or(Refusal::Range)?;
+        if next.phase == Phase::Closed && self.versions.phase == Phase::Closed {
+            return Ok(Effect::default());
+        }
+        self.replace(next);
+        Ok(Effect::CHANGED)
+    }
+
+    fn replace(&mut self, next: Versions) {
+        if self.versions.phase == Phase::Closed && next.phase == Phase::Open {
+            self.executions.revive();
+        }
+        self.versions = next;
+    }
+
+    fn end(&mut self, replace_waits: bool) -> Effect {
+        let phase = if replace_waits { Phase::Filled } else { Phase::Closed };
+        let versions = &mut self.versions;
+        if versions.phase == phase || versions.phase == Phase::Closed {
+            return Effect::default();
+        }
+        versions.phase = phase;
+        if phase == Phase::Closed {
+            versions.pending.clear();
+        }
+        Effect::CHANGED
+    }
+
+    fn execute(&mut self, execution: &Execution) -> Result<Effect, Refusal> {
+        let amount = self.amount(execution.quantity, execution.price)?;
+        let check = execution.check.as_ref();
+        if let Some(known) = self.executions.fill(execution.id) {
+            let is_same = known.amount == amount;
+            let alarm = Some(Alarm::OtherContent);
+            return Ok(match check {
+                _ if is_same => Effect::default(),
+                Some(check) => self.check(check, alarm),
+                None => Effect { changed: false, alarm },
+            });
+        }
+        if self.executions.is_amended(execution.id) {
+            // What it became is booked, and its sums are those of before.
+            self.executions.add_fill(execution.id, amount, Exact::ZERO);
+            return Ok(Effect::CHANGED);
+        }
+        let booked = |high| {
+            let total = self.sums.total.checked_add(amount)?;
+            let mut sums = Sums { total, high, ..self.sums };
+            let late = amount.checked_sub(self.kept(&sums, amount)?)?;
+            sums.late = sums.late.checked_add(late)?;
+            self.fitting(&self.versions, &sums)?;
+            Some((sums, late))
+        };
+        let (booked, alarm) = self.with_high(self.sums.high, check, false, booked);
+        let (sums, late) = booked.ok_or(Refusal::Range)?;
+        self.executions.add_fill(execution.id, amount, late);
+        let missed = self.missed(&sums);
+        self.sums = sums;
+        Ok(Effect { changed: true, alarm: alarm.or(missed) })
+    }
+
+    /// Returns what of an amount that is new is not late: all of it on an order that is open, on a closed one what was inferred before.
+    fn kept(&self, next: &Sums, amount: Exact) -> Option<Exact> {
+        if self.versions.phase != Phase::Closed {
+            return Some(amount);
+        }
+        let before = self.versions.inferred(&self.sums, self.multiplier)?;
+        let after = self.versions.inferred(next, self.multiplier)?;
+        Some(before.above(after)?.min(amount))
+    }
+
+    fn amend(&mut self, amendment: &Amendment) -> Result<Effect, Refusal> {
+        let is_bust = amendment.new.is_none();
+        let new = amendment.new.map(|(quantity, price)| self.amount(quantity, price));
+        let amount = new.transpose()?.unwrap_or_default();
+        let Amendment { id, names, at, leaves, ref check, .. } = *amendment;
+        if let Some(known) = self.executions.amendment(id, is_bust) {
+            let is_same = known.amount == amount && known.names == names;
+            let alarm = (!is_same).then_some(Alarm::OtherContent);
+            return Ok(Effect { changed: false, alarm });
+        }
+        let amended = Amended { id, names, chain: names, at, is_bust, amount, is_named: false };
+        let chained = self.executions.chained(amended).ok_or(Refusal::Range)?;
+        let delta = chained.after.checked_sub(chained.before).ok_or(Refusal::Range)?;
+        let high = self.sums.high;
+        let high = if chained.is_unknown { high } else { high.and_then(|high| high.moved(delta)) };
+        let booked = |high| {
+            let mut sums = Sums { total: self.sums.total.checked_add(delta)?, high, ..self.sums };
+            let cap = match chained.cap {
+                Some(cap) => Some(cap),
+                None if self.versions.phase != Phase::Closed => None,
+                None if chained.is_unknown => Some(self.kept(&sums, chained.after)?),
+                None => Some(chained.before),
+            };
+            let late = cap.map_or(Some(Exact::ZERO), |cap| chained.after.above(cap))?;
+            sums.late = sums.late.checked_sub(chained.late)?.checked_add(late)?;
+            let mut versions = self.versions.clone();
+            let leaves = leaves.map(exact).filter(|leaves| *leaves > 0);
+            if let (Some(leaves), Phase::Filled | Phase::Closed) = (leaves, versions.phase) {
+                versions.reopen(leaves, &sums, self.multiplier)?;
+            }
+            self.fitting(&versions, &sums)?;
+            Some((versions, sums, cap))
+        };
+        let (booked, alarm) = self.with_high(high, check.as_ref(), chained.is_unknown, booked);
+        let (versions, sums, cap) = booked.ok_or(Refusal::Range)?;
+        let unknown = chained.is_unknown.then_some(Alarm::UnknownReference);
+        let missed = self.missed(&sums);
+        self.executions.add_amended(chained.amended, cap);
+        self.replace(versions);
+        self.sums = sums;
+        Ok(Effect { changed: true, alarm: unknown.or(alarm).or(missed) })
+    }
+
+    /// Takes the sums of a report that says nothing else.
+    fn check(&mut self, check: &Check, alarm: Option<Alarm>) -> Effect {
+        let judged = |high| {
+            let sums = Sums { high, ..self.sums };
+            self.fitting(&self.versions, &sums).map(|()| sums)
+        };
+        let (sums, bad) = self.with_high(self.sums.high, Some(check), false, judged);
+        let sums = sums.unwrap_or(self.sums);
+        let alarm = alarm.or(bad).or_else(|| self.missed(&sums));
+        let changed = sums != self.sums;
+        self.sums = sums;
+        Effect { changed, alarm }
+    }
+
+    /// Books with the sums of a report; without them, and an alarm, where they cannot be used. The highest sums count, but those that come
+    /// with an amendment of an unknown execution replace all before them: they alone know what it was.
+    fn with_high<T>(
+        &self,
+        high: Option<High>,
+        check: Option<&Check>,
+        replaces: bool,
+        book: impl Fn(Option<High>) -> Option<T>,
+    ) -> (Option<T>, Option<Alarm>) {
+        let Some(check) = check else { return (book(high), None) };
+        let reported = High::of(check, self.multiplier).map(Some);
+        let reported = reported.map(|reported| reported.max(high.filter(|_| !replaces)));
+        match reported.and_then(&book) {
+            Some(booked) => (Some(booked), None),
+            None => (book(high), Some(Alarm::BadReport)),
+        }
+    }
+
+    /// Is more missing than before?
+    fn missed(&self, next: &Sums) -> Option<Alarm> {
+        let missing = |sums: &Sums| {
+            sums.high.map_or(0, |high| high.quantity.saturating_sub(sums.total.quantity).max(0))
+        };
+        (missing(next) > missing(&self.sums)).then_some(Alarm::Missed)
+    }
+
+    pub(crate) fn fitting(&self, versions: &Versions, sums: &Sums) -> Option<()> {
+        let totals = versions.totals(sums, self.multiplier)?;
+        totals.fit(self.units()).then_some(())
+    }
+
+    fn units(&self) -> impl Iterator<Item = Unit> + '_ {
+        self.legs.iter().map(|leg| leg.unit)
+    }
+
+    fn amount(&self, quantity: Decimal, price: Decimal) -> Result<Exact, Refusal> {
+        if quantity.mantissa() < 0 {
+            return Err(Refusal::Quantity(quantity));
+        }
+        let quantity = exact(quantity);
+        let money = value(quantity, price, self.multiplier).ok_or(Refusal::Range)?;
+        Ok(Exact { money, quantity })
+    }
+
+    /// Judges the size of a version.
+    fn cost(&self, size: &Size) -> Result<Cost, Refusal> {
+        let counts = |leg: &&Leg| leg.unit == Unit::Count;
+        match *size {
+            Size::Quantity { quantity, .. } | Size::Cash(quantity) if quantity.mantissa() <= 0 => {
+                return Err(Refusal::Quantity(quantity));
+            }
+            Size::Quantity { price, .. } => {
+                let least = i64::from(!self.legs.iter().all(|leg| counts(&leg)));
+                if price.mantissa() < least {
+                    return Err(Refusal::Price(price));
+                }
+            }
+            Size::Cash(_) => {
+                if let Some(leg) = self.legs.iter().find(counts) {
+                    return Err(Refusal::CashQuantity(leg.budget));
+                }
+            }
+        }
+        Ok(Cost::of(size))
+    }
+}
+
+pub(crate) fn judge_legs(legs: &[Leg]) -> Result<(), Refusal> {
+    if legs.is_empty() || legs.len() > LEGS_MAX {
+        return Err(Refusal::Legs(legs.len()));
+    }
+    let mut currency = None;
+    for (at, leg) in legs.iter().enumerate() {
+        if legs[..at].iter().any(|other| other.budget == leg.budget) {
+            return Err(Refusal::BudgetTwice(leg.budget));
+        }
+        let Unit::Currency(code, _) = leg.unit else { continue };
+        let (first, first_code) = *currency.get_or_insert((leg.unit, code));
+        if code != first_code {
+            return Err(Refusal::Currencies(first, leg.unit));
+        }
+    }
+    Ok(())
+}
