@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::channel;
 
 use weir_config::config::Config;
-use weir_config::doors::all_doors;
+use weir_config::doors::{DoorSpec, all_doors};
 
 use crate::support::{PATIENCE, Setup, output, stderr, stdout, text};
 
@@ -110,14 +110,18 @@ fn start(folder: &Path, commands: &str) -> (Running, Vec<(String, String)>, Vec<
         said.push(lines.recv_timeout(PATIENCE).expect("a line of a node that starts"));
     }
     let usual = Config::default();
-    let doors = all_doors().filter(|door| !(door.listen)(&usual).is_unused());
-    let addresses = doors.map(|door| {
-        let line = said.iter().find(|line| line.starts_with(&format!("{} ", door.name)));
+    let line_of = |name: &str| said.iter().find(|line| line.starts_with(&format!("{name} ")));
+    let opens =
+        |door: &&DoorSpec| !(door.listen)(&usual).is_unused() || line_of(door.name).is_some();
+    let addresses = all_doors().filter(opens).map(|door| {
+        let line = line_of(door.name);
         let line = line.unwrap_or_else(|| panic!("no line of the {} door: {said:?}", door.name));
         let at = line.find("127.0.0.1:").expect("an address");
         let address: String =
             line[at..].chars().take_while(|c| c.is_ascii_digit() || ".:".contains(*c)).collect();
-        ((door.listen)(&usual).to_string(), address)
+        // The FIX door is off by default, where no session is configured.
+        let listen = if door.name == "fix" { usual.fix.listen } else { (door.listen)(&usual) };
+        (listen.to_string(), address)
     });
     let addresses = addresses.collect();
     (running, addresses, said)
@@ -135,7 +139,10 @@ fn is_node(block: &Block) -> bool {
 fn run(page: &Path) -> Result<(), String> {
     let text = std::fs::read_to_string(page).unwrap();
     // What a person looks at for a minute, the test does in seconds.
-    let blocks = blocks(&text.replace("60s", "4s").replace("sleep 20", "sleep 2"));
+    let text = text.replace("60s", "4s").replace("sleep 20", "sleep 2");
+    // The venue of the page about orders listens where nothing else does.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let blocks = blocks(&text.replace("127.0.0.1:7790", &free.to_string()));
     assert!(blocks.len() > 1, "{}: a node and what to do with it", page.display());
     let folder = tempfile::tempdir().unwrap();
     let mut node = None;
