@@ -1,0 +1,81 @@
+//! What figures must be, found for each settlement by searching in the records before it.
+
+use std::collections::BTreeMap;
+
+use figures::{Figures, Total};
+use ledger::{Amount, Bank, Options, Record, Verdict};
+
+use crate::bench::replay;
+
+/// Impressions and spend per budget that settled anything.
+pub(crate) fn naive(records: &[Record]) -> BTreeMap<u64, (u64, i64)> {
+    let mut sums = BTreeMap::<u64, (u64, i64)>::new();
+    for (index, record) in records.iter().enumerate() {
+        let (grant, impressions, amount) = match record {
+            Record::Resolved { hold, verdict, amount, .. } => {
+                let settled = [Verdict::Settled, Verdict::SettledOver, Verdict::SettledLate];
+                if !settled.contains(verdict) {
+                    continue;
+                }
+                (hold.grant, 1, amount)
+            }
+            Record::ToppedUp { hold, amount, .. } => (hold.grant, 0, amount),
+            Record::BudgetForgotten { id } => {
+                sums.remove(id);
+                continue;
+            }
+            _ => continue,
+        };
+        let before = || records[..index].iter().rev();
+        let mut next = before().find_map(|record| match record {
+            Record::Granted { grant: of, budget, .. } if *of == grant => Some(*budget),
+            _ => None,
+        });
+        assert!(next.is_some(), "grant {grant} was given to a budget");
+        while let Some(id) = next {
+            let (all, spend) = sums.entry(id).or_default();
+            (*all, *spend) = (*all + impressions, *spend + amount.get());
+            let spec = before().find_map(|record| match record {
+                Record::Budget { spec } if spec.id == id => Some(spec),
+                _ => None,
+            });
+            next = spec.unwrap().parent;
+        }
+    }
+    sums
+}
+
+/// Folded one by one.
+pub(crate) fn folded(records: &[Record]) -> Figures {
+    let mut figures = Figures::begin(1);
+    for (record, sequence) in records.iter().zip(1..) {
+        figures.fold(sequence, 7, std::slice::from_ref(record)).unwrap();
+    }
+    figures
+}
+
+/// The figures are what the model says, and their spend is that of the books.
+pub(crate) fn check(figures: &Figures, options: &Options, records: &[Record]) {
+    assert_eq!(figures.sequence(), records.len() as u64 + 1);
+    assert_eq!(figures.unplaced(), Total::default());
+    let sums = naive(records);
+    for (id, total) in figures.totals() {
+        let expected = sums.get(&id).copied().unwrap_or_default();
+        assert_eq!((total.impressions, total.spend.get()), expected, "budget {id}");
+    }
+    for (id, (_, spend)) in sums {
+        assert!(spend == 0 || figures.total(id).is_some(), "budget {id}");
+    }
+    books(figures, &replay(options, records));
+}
+
+fn books(figures: &Figures, bank: &Bank) {
+    for (id, slot) in bank.slots_from(0) {
+        let spend = figures.total(id).map(|total| total.spend);
+        assert_eq!(spend, Some(bank.books(slot).spent()), "the books of budget {id}");
+    }
+    let unknown = figures.totals().filter(|(id, _)| bank.slot(*id).is_none());
+    for (id, total) in unknown {
+        assert!(total.spend > Amount::ZERO, "budget {id} is gone, and nothing is kept of it");
+    }
+}
