@@ -7,7 +7,8 @@ use crate::event::{Amendment, Check, Event, ExecId, Execution, Size, Version};
 use crate::exact::Exact;
 use crate::executions::{Amended, Cap, Executions, Fill};
 use crate::order::{Leg, Order, PENDING_MAX, judge_legs};
-use crate::versions::{Cost, High, Pending, Phase, Sums, Versions};
+use crate::sums::{High, Sums};
+use crate::versions::{Cost, Pending, Phase, Versions};
 
 /// The first byte of a state.
 const FORMAT: u8 = 1;
@@ -72,9 +73,9 @@ fn read_order(bytes: &mut &[u8]) -> Option<Order> {
     let high = Option::get(bytes)?;
     let parts = (Vec::get(bytes)?, Vec::get(bytes)?, Vec::get(bytes)?);
     let (executions, total, late) = Executions::restored(parts)?;
-    let sums = Sums { total, late, high };
-    let order = Order { legs: legs.into(), multiplier, is_known, versions, sums, executions };
-    order.fitting(&order.versions, &order.sums)?;
+    let sums = Sums { total, late, high, ..Sums::default() };
+    let mut order = Order { legs: legs.into(), multiplier, is_known, versions, sums, executions };
+    order.complete()?;
     Some(order)
 }
 

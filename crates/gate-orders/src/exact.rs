@@ -1,7 +1,7 @@
 //! Exact amounts: sums at 10^-18 of a unit, which are rounded once, when a budget's base units are read from them.
 
 use fix::Decimal;
-use money::{Amount, Scale, Unit};
+use money::{Scale, Unit};
 
 /// Places of an exact amount behind the point.
 const PLACES: u8 = 18;
@@ -41,34 +41,81 @@ impl Exact {
         Exact { money, quantity: self.quantity.min(other.quantity) }
     }
 
-    /// Returns what a budget of this unit counts, and how much of it is one base unit.
-    fn measured(self, unit: Unit) -> (i128, i128) {
-        match unit {
-            Unit::Currency(_, Scale::Micros) => (self.money, 1_000_000_000_000),
-            Unit::Currency(_, Scale::Nanos) => (self.money, 1_000_000_000),
-            Unit::Count => (self.quantity, 1_000_000_000_000_000_000),
-        }
+    /// Returns what a budget of this unit counts.
+    pub(crate) fn counted(self, unit: Unit) -> i128 {
+        if unit == Unit::Count { self.quantity } else { self.money }
     }
 
-    /// Does it fit into an [`Amount`] of the unit?
+    /// Does it fit into 64 bits of the unit's base units?
     pub(crate) fn fits(self, unit: Unit) -> bool {
-        let (exact, base) = self.measured(unit);
-        (0..=i128::from(i64::MAX) * base).contains(&exact)
+        let exact = self.counted(unit);
+        0 <= exact && exact <= i128::from(i64::MAX) * i128::from(base(unit))
     }
+}
 
-    /// Returns the amount in base units, rounded up: what is held and what is booked is never less than the exact amount.
-    /// Only for amounts that [`Exact::fits`].
-    pub(crate) fn rounded_up(self, unit: Unit) -> i64 {
-        let (exact, base) = self.measured(unit);
-        // The divisors are positive, and the bound of `fits` rounds to i64::MAX.
-        let units = exact.unsigned_abs().div_ceil(base.unsigned_abs());
-        i64::try_from(units).unwrap_or(i64::MAX)
+/// Powers of ten, 10^0 to 10^36.
+const POWERS: [u128; 37] = {
+    let (mut powers, mut at) = ([1; 37], 1);
+    while at < powers.len() {
+        powers[at] = powers[at - 1] * 10;
+        at += 1;
     }
+    powers
+};
+
+/// Powers of ten, 10^0 to 10^18: their products with 64 bits are one instruction.
+const SMALL_POWERS: [u64; 19] = {
+    let (mut powers, mut at) = ([1; 19], 1);
+    while at < powers.len() {
+        powers[at] = powers[at - 1] * 10;
+        at += 1;
+    }
+    powers
+};
+
+/// `num / den`, rounded up. One division of 128 bits, where `div_ceil` takes two.
+fn ceiled(num: u128, den: u128) -> u128 {
+    num.checked_add(den - 1).map_or_else(|| num.div_ceil(den), |sum| sum / den)
+}
+
+/// Returns how much is one base unit of the unit.
+fn base(unit: Unit) -> u64 {
+    match unit {
+        Unit::Currency(_, Scale::Micros) => 1_000_000_000_000,
+        Unit::Currency(_, Scale::Nanos) => 1_000_000_000,
+        Unit::Count => 1_000_000_000_000_000_000,
+    }
+}
+
+/// Returns what a budget counts in base units, rounded up: what is held and what is booked is never less than the exact amount. Only for
+/// what [`Exact::fits`].
+pub(crate) fn rounded_up(counted: i128, unit: Unit) -> i64 {
+    // The bound of `fits` rounds to i64::MAX.
+    i64::try_from(ceiled(counted.unsigned_abs(), u128::from(base(unit)))).unwrap_or(i64::MAX)
 }
 
 /// Returns a decimal at 10^-18. It always fits: a mantissa has 63 bits, 10^18 has 60.
 pub(crate) fn exact(decimal: Decimal) -> i128 {
-    decimal.at_places(PLACES).unwrap_or_default()
+    let power = SMALL_POWERS[usize::from(PLACES - decimal.places().min(PLACES))];
+    i128::from(decimal.mantissa()) * i128::from(power)
+}
+
+/// Returns `|quantity * price| * multiplier` at 10^-18, as [`value`] does; without a division where there are no more than 18 places.
+pub(crate) fn product(quantity: Decimal, price: Decimal, multiplier: Decimal) -> Option<i128> {
+    let places = quantity.places() + price.places() + multiplier.places();
+    let Some(missing) = PLACES.checked_sub(places) else {
+        return value(exact(quantity).checked_abs()?, price, multiplier);
+    };
+    // Below 2^126.
+    let product = u128::from(quantity.mantissa().unsigned_abs())
+        * u128::from(price.mantissa().unsigned_abs());
+    let power = SMALL_POWERS[usize::from(missing)];
+    let factor = u128::from(multiplier.mantissa().unsigned_abs()) * u128::from(power);
+    let product = match (u64::try_from(product), u64::try_from(factor)) {
+        (Ok(product), Ok(factor)) => u128::from(product) * u128::from(factor),
+        _ => product.checked_mul(factor)?,
+    };
+    i128::try_from(product).ok()
 }
 
 /// Returns `quantity * |price| * multiplier` at 10^-18, where `quantity` is at 10^-18; places beyond are rounded up. `None` where it does
@@ -78,11 +125,10 @@ pub(crate) fn value(quantity: i128, price: Decimal, multiplier: Decimal) -> Opti
     // Below 2^126.
     let factor = u128::from(price.mantissa().unsigned_abs())
         * u128::from(multiplier.mantissa().unsigned_abs());
-    let places = u32::from(price.places() + multiplier.places());
+    let places = price.places() + multiplier.places();
     let value = match quantity.checked_mul(factor) {
-        Some(product) if places == 0 => product,
-        Some(product) => product.div_ceil(10_u128.pow(places)),
-        None => wide_value(quantity, factor, places)?,
+        Some(product) => ceiled(product, POWERS[usize::from(places)]),
+        None => wide_value(quantity, factor, u32::from(places))?,
     };
     i128::try_from(value).ok()
 }
@@ -126,89 +172,6 @@ fn low(wide: u128) -> u64 {
     wide as u64
 }
 
-/// The amounts of one leg, absolute: what its named hold and its lines are to be, whatever they were before.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LegAmounts {
-    /// Kept for what may still be executed.
-    pub hold: Amount,
-    /// Executed within what was covered.
-    pub settled: Amount,
-    /// Executed above what was covered.
-    pub over_settled: Amount,
-    /// Executed after the order was closed.
-    pub late: Amount,
-    /// Executed as CumQty says, without a known execution.
-    pub inferred: Amount,
-    /// Executed for an order that was never opened here.
-    pub unknown_order: Amount,
-}
-
-impl LegAmounts {
-    /// Returns the sum of the lines, without the hold; `None` where it does not fit, which it does in what an order says.
-    #[must_use]
-    pub fn booked(&self) -> Option<Amount> {
-        let lines = [self.settled, self.over_settled, self.late, self.inferred, self.unknown_order];
-        Amount::total(lines)
-    }
-}
-
-/// The exact sums that the amounts of all legs follow from.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Totals {
-    /// Executed while the order was open.
-    pub(crate) open: Exact,
-    pub(crate) inferred: Exact,
-    pub(crate) late: Exact,
-    /// The worst of all versions.
-    pub(crate) worst: Exact,
-    /// Executed and held after the last answer that granted it.
-    pub(crate) covered: Exact,
-}
-
-impl Totals {
-    /// Returns what was executed; `None` where it does not fit.
-    fn spent(&self) -> Option<Exact> {
-        self.open.checked_add(self.inferred)?.checked_add(self.late)
-    }
-
-    /// Can every amount be counted in these units?
-    pub(crate) fn fit(&self, mut units: impl Iterator<Item = Unit>) -> bool {
-        let total = self.spent().and_then(|spent| spent.checked_add(self.worst));
-        total.is_some_and(|total| {
-            units.all(|unit| total.fits(unit) && self.open.fits(unit) && self.covered.fits(unit))
-        })
-    }
-
-    /// Returns the amounts of a leg. One rounding for each line on top of the one before, so that all of them together are the exact
-    /// total, rounded up once. Only for totals that [`Totals::fit`]. `is_known`: the order was opened here.
-    pub(crate) fn amounts(&self, unit: Unit, is_known: bool) -> LegAmounts {
-        let spent = self.spent().unwrap_or(Exact::ZERO);
-        let total = spent.checked_add(self.worst).unwrap_or(Exact::ZERO);
-        let open = self.open.rounded_up(unit);
-        let booked = if spent == self.open { open } else { spent.rounded_up(unit) };
-        let not_late = if self.late == Exact::ZERO {
-            booked
-        } else {
-            self.open.checked_add(self.inferred).unwrap_or(spent).rounded_up(unit)
-        };
-        let hold = Amount::new(total.rounded_up(unit) - booked);
-        let (inferred, late) = (Amount::new(not_late - open), booked - not_late);
-        if !is_known {
-            let unknown_order = Amount::new(open + late);
-            return LegAmounts { hold, inferred, unknown_order, ..LegAmounts::default() };
-        }
-        let settled = open.min(self.covered.rounded_up(unit));
-        LegAmounts {
-            hold,
-            settled: Amount::new(settled),
-            over_settled: Amount::new(open - settled),
-            late: Amount::new(late),
-            inferred,
-            unknown_order: Amount::ZERO,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -242,6 +205,10 @@ mod tests {
         ] {
             let found = value(exact(decimal(quantity)), decimal(price), decimal(multiplier));
             assert_eq!(found, expected, "{quantity} x {price} x {multiplier}");
+            if quantity != "-1" {
+                let found = product(decimal(quantity), decimal(price), decimal(multiplier));
+                assert_eq!(found, expected, "{quantity} x {price} x {multiplier} at once");
+            }
         }
     }
 
@@ -254,8 +221,8 @@ mod tests {
             let most = i128::from(i64::MAX) * base;
             assert!(both(most).fits(unit) && !both(most + 1).fits(unit), "{name}");
             assert!(both(0).fits(unit) && !both(-1).fits(unit), "{name}");
-            assert_eq!(both(most).rounded_up(unit), i64::MAX, "{name}");
-            assert_eq!((both(1).rounded_up(unit), both(base).rounded_up(unit)), (1, 1), "{name}");
+            assert_eq!(rounded_up(most, unit), i64::MAX, "{name}");
+            assert_eq!((rounded_up(1, unit), rounded_up(base, unit)), (1, 1), "{name}");
         }
     }
 

@@ -34,10 +34,11 @@ mod exact;
 mod executions;
 mod order;
 
+mod sums;
 mod versions;
 
 pub use codec::BytesError;
 pub use event::{Amendment, Check, Event, ExecId, Execution, Size, Version};
-pub use exact::LegAmounts;
 pub use order::{Alarm, Effect, LEGS_MAX, Leg, Order, PENDING_MAX, Refusal};
+pub use sums::LegAmounts;
 pub use versions::Phase;

@@ -4,9 +4,10 @@ use fix::Decimal;
 use money::Unit;
 
 use crate::event::{Amendment, Check, Event, Execution, Size, Version};
-use crate::exact::{Exact, LegAmounts, Totals, exact, value};
+use crate::exact::{Exact, exact, product};
 use crate::executions::{Amended, Executions};
-use crate::versions::{Cost, High, Pending, Phase, Sums, Versions};
+use crate::sums::{High, LegAmounts, Sums};
+use crate::versions::{Cost, Pending, Phase, Versions};
 
 /// The most budgets that one order may bind.
 pub const LEGS_MAX: usize = 8;
@@ -111,7 +112,7 @@ impl Order {
         let cost = order.cost(&first.size)?;
         (order.is_known, order.versions.number) = (true, first.number);
         order.versions.set(cost, &order.sums, multiplier).ok_or(Refusal::Range)?;
-        order.fitting(&order.versions, &order.sums).ok_or(Refusal::Range)?;
+        order.complete().ok_or(Refusal::Range)?;
         Ok(order)
     }
 
@@ -155,7 +156,7 @@ impl Order {
 
     /// Returns the amounts of each budget, absolute: the order's named hold.
     pub fn amounts(&self) -> impl Iterator<Item = (u64, LegAmounts)> + '_ {
-        self.stated(self.versions.totals(&self.sums, self.multiplier))
+        self.stated(self.sums)
     }
 
     /// Returns the amounts that the ledger is asked for before a replace is sent. The order does not change: [`Event::Sent`] is applied
@@ -167,17 +168,12 @@ impl Order {
         &self,
         version: &Version,
     ) -> Result<impl Iterator<Item = (u64, LegAmounts)> + '_, Refusal> {
-        let totals = match self.judged(version)? {
-            Some((_, totals)) => Some(totals),
-            None => self.versions.totals(&self.sums, self.multiplier),
-        };
-        Ok(self.stated(totals))
+        let judged = self.judged(version)?;
+        Ok(self.stated(judged.map_or(self.sums, |(_, sums)| sums)))
     }
 
-    fn stated(&self, totals: Option<Totals>) -> impl Iterator<Item = (u64, LegAmounts)> + '_ {
-        // No change is made whose totals do not fit.
-        let totals = totals.unwrap_or_default();
-        self.legs.iter().map(move |leg| (leg.budget, totals.amounts(leg.unit, self.is_known)))
+    fn stated(&self, sums: Sums) -> impl Iterator<Item = (u64, LegAmounts)> + '_ {
+        self.legs.iter().map(move |leg| (leg.budget, sums.amounts(leg.unit, self.is_known)))
     }
 
     /// Applies an event. One that is repeated changes nothing.
@@ -200,15 +196,16 @@ impl Order {
     }
 
     fn send(&mut self, version: &Version) -> Result<Effect, Refusal> {
-        let Some((sent, _)) = self.judged(version)? else { return Ok(Effect::default()) };
+        let Some((sent, sums)) = self.judged(version)? else { return Ok(Effect::default()) };
         let pending = &mut self.versions.pending;
         let at = pending.partition_point(|other| other.number < sent.number);
         pending.insert(at, sent);
+        self.sums = sums;
         Ok(Effect::CHANGED)
     }
 
-    /// Returns a replace as it would wait for the venue, and the totals with it; nothing where it is known.
-    fn judged(&self, version: &Version) -> Result<Option<(Pending, Totals)>, Refusal> {
+    /// Returns a replace as it would wait for the venue, and the sums with it; nothing where it is known.
+    fn judged(&self, version: &Version) -> Result<Option<(Pending, Sums)>, Refusal> {
         let (versions, number) = (&self.versions, version.number);
         if versions.phase == Phase::Closed {
             return Err(Refusal::Closed);
@@ -228,10 +225,10 @@ impl Order {
             let spent = versions.spent(&self.sums, self.multiplier)?;
             let open = cost.open(spent, self.multiplier)?;
             let covered = spent.checked_sub(self.sums.late)?.checked_add(open)?;
-            let mut totals = versions.totals(&self.sums, self.multiplier)?;
-            totals.worst = totals.worst.max(open);
-            totals.covered = totals.covered.max(covered);
-            totals.fit(self.units()).then_some((Pending { number, cost, covered }, totals))
+            let mut sums = self.sums;
+            sums.worst = sums.worst.max(open);
+            sums.covered = sums.covered.max(covered);
+            sums.fit(self.units()).then_some((Pending { number, cost, covered }, sums))
         };
         judged().map(Some).ok_or(Refusal::Range)
     }
@@ -266,6 +263,8 @@ impl Order {
         if versions.phase == Phase::Filled && versions.pending.is_empty() {
             versions.phase = Phase::Closed;
         }
+        // Less is held: what fitted before still does.
+        let _ = self.complete();
         Effect::CHANGED
     }
 
@@ -280,11 +279,13 @@ impl Order {
     /// Makes the venue's version cost this. A closed order on which that leaves nothing open stays as it is.
     fn set(&mut self, mut next: Versions, cost: Cost) -> Result<Effect, Refusal> {
         next.set(cost, &self.sums, self.multiplier).ok_or(Refusal::Range)?;
-        self.fitting(&next, &self.sums).ok_or(Refusal::Range)?;
+        let mut sums = self.sums;
+        self.completed(&next, &mut sums).ok_or(Refusal::Range)?;
         if next.phase == Phase::Closed && self.versions.phase == Phase::Closed {
             return Ok(Effect::default());
         }
         self.replace(next);
+        self.sums = sums;
         Ok(Effect::CHANGED)
     }
 
@@ -305,6 +306,8 @@ impl Order {
         if phase == Phase::Closed {
             versions.pending.clear();
         }
+        // Less is held: what fitted before still does.
+        let _ = self.complete();
         Effect::CHANGED
     }
 
@@ -325,16 +328,16 @@ impl Order {
             self.executions.add_fill(execution.id, amount, Exact::ZERO);
             return Ok(Effect::CHANGED);
         }
-        let booked = |high| {
-            let total = self.sums.total.checked_add(amount)?;
-            let mut sums = Sums { total, high, ..self.sums };
-            let late = amount.checked_sub(self.kept(&sums, amount)?)?;
-            sums.late = sums.late.checked_add(late)?;
-            self.fitting(&self.versions, &sums)?;
-            Some((sums, late))
+        let book = |high, sums: &mut Sums| {
+            sums.high = high;
+            sums.total = self.sums.total.checked_add(amount)?;
+            let late = amount.checked_sub(self.kept(sums, amount)?)?;
+            sums.late = self.sums.late.checked_add(late)?;
+            self.completed(&self.versions, sums).map(|()| late)
         };
-        let (booked, alarm) = self.with_high(self.sums.high, check, false, booked);
-        let (sums, late) = booked.ok_or(Refusal::Range)?;
+        let mut sums = self.sums;
+        let (late, alarm) = self.with_high(self.sums.high, check, false, &mut sums, book);
+        let late = late.ok_or(Refusal::Range)?;
         self.executions.add_fill(execution.id, amount, late);
         let missed = self.missed(&sums);
         self.sums = sums;
@@ -366,26 +369,28 @@ impl Order {
         let delta = chained.after.checked_sub(chained.before).ok_or(Refusal::Range)?;
         let high = self.sums.high;
         let high = if chained.is_unknown { high } else { high.and_then(|high| high.moved(delta)) };
-        let booked = |high| {
-            let mut sums = Sums { total: self.sums.total.checked_add(delta)?, high, ..self.sums };
+        let book = |high, sums: &mut Sums| {
+            sums.high = high;
+            sums.total = self.sums.total.checked_add(delta)?;
             let cap = match chained.cap {
                 Some(cap) => Some(cap),
                 None if self.versions.phase != Phase::Closed => None,
-                None if chained.is_unknown => Some(self.kept(&sums, chained.after)?),
+                None if chained.is_unknown => Some(self.kept(sums, chained.after)?),
                 None => Some(chained.before),
             };
             let late = cap.map_or(Some(Exact::ZERO), |cap| chained.after.above(cap))?;
-            sums.late = sums.late.checked_sub(chained.late)?.checked_add(late)?;
+            sums.late = self.sums.late.checked_sub(chained.late)?.checked_add(late)?;
             let mut versions = self.versions.clone();
             let leaves = leaves.map(exact).filter(|leaves| *leaves > 0);
             if let (Some(leaves), Phase::Filled | Phase::Closed) = (leaves, versions.phase) {
-                versions.reopen(leaves, &sums, self.multiplier)?;
+                versions.reopen(leaves, sums, self.multiplier)?;
             }
-            self.fitting(&versions, &sums)?;
-            Some((versions, sums, cap))
+            self.completed(&versions, sums).map(|()| (versions, cap))
         };
-        let (booked, alarm) = self.with_high(high, check.as_ref(), chained.is_unknown, booked);
-        let (versions, sums, cap) = booked.ok_or(Refusal::Range)?;
+        let mut sums = self.sums;
+        let check = check.as_ref();
+        let (booked, alarm) = self.with_high(high, check, chained.is_unknown, &mut sums, book);
+        let (versions, cap) = booked.ok_or(Refusal::Range)?;
         let unknown = chained.is_unknown.then_some(Alarm::UnknownReference);
         let missed = self.missed(&sums);
         self.executions.add_amended(chained.amended, cap);
@@ -396,16 +401,18 @@ impl Order {
 
     /// Takes the sums of a report that says nothing else.
     fn check(&mut self, check: &Check, alarm: Option<Alarm>) -> Effect {
-        let judged = |high| {
-            let sums = Sums { high, ..self.sums };
-            self.fitting(&self.versions, &sums).map(|()| sums)
+        let book = |high, sums: &mut Sums| {
+            sums.high = high;
+            self.completed(&self.versions, sums)
         };
-        let (sums, bad) = self.with_high(self.sums.high, Some(check), false, judged);
-        let sums = sums.unwrap_or(self.sums);
-        let alarm = alarm.or(bad).or_else(|| self.missed(&sums));
-        let changed = sums != self.sums;
-        self.sums = sums;
-        Effect { changed, alarm }
+        let mut sums = self.sums;
+        let (booked, bad) = self.with_high(self.sums.high, Some(check), false, &mut sums, book);
+        let missed = self.missed(&sums);
+        let changed = booked.is_some() && sums.high != self.sums.high;
+        if changed {
+            self.sums = sums;
+        }
+        Effect { changed, alarm: alarm.or(bad).or(missed) }
     }
 
     /// Books with the sums of a report; without them, and an alarm, where they cannot be used. The highest sums count, but those that come
@@ -415,28 +422,34 @@ impl Order {
         high: Option<High>,
         check: Option<&Check>,
         replaces: bool,
-        book: impl Fn(Option<High>) -> Option<T>,
+        sums: &mut Sums,
+        book: impl Fn(Option<High>, &mut Sums) -> Option<T>,
     ) -> (Option<T>, Option<Alarm>) {
-        let Some(check) = check else { return (book(high), None) };
+        let Some(check) = check else { return (book(high, sums), None) };
         let reported = High::of(check, self.multiplier).map(Some);
         let reported = reported.map(|reported| reported.max(high.filter(|_| !replaces)));
-        match reported.and_then(&book) {
+        match reported.and_then(|high| book(high, sums)) {
             Some(booked) => (Some(booked), None),
-            None => (book(high), Some(Alarm::BadReport)),
+            None => (book(high, sums), Some(Alarm::BadReport)),
         }
     }
 
     /// Is more missing than before?
     fn missed(&self, next: &Sums) -> Option<Alarm> {
-        let missing = |sums: &Sums| {
-            sums.high.map_or(0, |high| high.quantity.saturating_sub(sums.total.quantity).max(0))
-        };
-        (missing(next) > missing(&self.sums)).then_some(Alarm::Missed)
+        (next.missing() > self.sums.missing()).then_some(Alarm::Missed)
     }
 
-    pub(crate) fn fitting(&self, versions: &Versions, sums: &Sums) -> Option<()> {
-        let totals = versions.totals(sums, self.multiplier)?;
-        totals.fit(self.units()).then_some(())
+    pub(crate) fn complete(&mut self) -> Option<()> {
+        let mut sums = self.sums;
+        self.completed(&self.versions, &mut sums)?;
+        self.sums = sums;
+        Some(())
+    }
+
+    /// Computes what follows from these versions and the executions; `None` where an amount cannot be counted.
+    fn completed(&self, versions: &Versions, sums: &mut Sums) -> Option<()> {
+        versions.complete(sums, self.multiplier)?;
+        sums.fit(self.units()).then_some(())
     }
 
     fn units(&self) -> impl Iterator<Item = Unit> + '_ {
@@ -447,9 +460,8 @@ impl Order {
         if quantity.mantissa() < 0 {
             return Err(Refusal::Quantity(quantity));
         }
-        let quantity = exact(quantity);
-        let money = value(quantity, price, self.multiplier).ok_or(Refusal::Range)?;
-        Ok(Exact { money, quantity })
+        let money = product(quantity, price, self.multiplier).ok_or(Refusal::Range)?;
+        Ok(Exact { money, quantity: exact(quantity) })
     }
 
     /// Judges the size of a version.

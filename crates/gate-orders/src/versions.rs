@@ -2,8 +2,9 @@
 
 use fix::Decimal;
 
-use crate::event::{Check, Size};
-use crate::exact::{Exact, Totals, exact, value};
+use crate::event::Size;
+use crate::exact::{Exact, exact, value};
+use crate::sums::Sums;
 
 /// What a version may cost: a [`Size`] that was judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,41 +77,6 @@ pub(crate) struct Versions {
     pub(crate) pending: Vec<Pending>,
 }
 
-/// The highest CumQty that was reported, with what it cost where the report said so.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct High {
-    pub(crate) quantity: i128,
-    pub(crate) money: Option<i128>,
-}
-
-impl High {
-    /// Returns what a report says; `None` where it cannot be used.
-    pub(crate) fn of(check: &Check, multiplier: Decimal) -> Option<High> {
-        let quantity = exact(check.quantity);
-        let price = check.price.filter(|price| price.mantissa() != 0);
-        let money = price.map(|price| value(quantity, price, multiplier));
-        (quantity >= 0 && money != Some(None)).then_some(High { quantity, money: money.flatten() })
-    }
-
-    /// Returns the same after a known execution changed by so much.
-    pub(crate) fn moved(self, by: Exact) -> Option<High> {
-        let quantity = self.quantity.checked_add(by.quantity)?.max(0);
-        let money = match self.money {
-            Some(money) => Some(money.checked_add(by.money)?.max(0)),
-            None => None,
-        };
-        Some(High { quantity, money })
-    }
-}
-
-/// The sums over all executions.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Sums {
-    pub(crate) total: Exact,
-    pub(crate) late: Exact,
-    pub(crate) high: Option<High>,
-}
-
 impl Versions {
     /// Returns what CumQty says beyond the known executions; `None` where a sum does not fit.
     pub(crate) fn inferred(&self, sums: &Sums, multiplier: Decimal) -> Option<Exact> {
@@ -134,20 +100,19 @@ impl Versions {
         sums.total.checked_add(self.inferred(sums, multiplier)?)
     }
 
-    /// Returns the sums that the amounts follow from; `None` where one does not fit.
-    pub(crate) fn totals(&self, sums: &Sums, multiplier: Decimal) -> Option<Totals> {
-        let inferred = self.inferred(sums, multiplier)?;
-        let spent = sums.total.checked_add(inferred)?;
-        let (mut worst, mut covered) = (Exact::ZERO, self.covered);
+    /// Computes what follows from the executions and these versions; `None` where a sum does not fit.
+    pub(crate) fn complete(&self, sums: &mut Sums, multiplier: Decimal) -> Option<()> {
+        sums.inferred = self.inferred(sums, multiplier)?;
+        let spent = sums.total.checked_add(sums.inferred)?;
+        (sums.worst, sums.covered) = (Exact::ZERO, self.covered);
         for pending in &self.pending {
-            worst = worst.max(pending.cost.open(spent, multiplier)?);
-            covered = covered.max(pending.covered);
+            sums.worst = sums.worst.max(pending.cost.open(spent, multiplier)?);
+            sums.covered = sums.covered.max(pending.covered);
         }
         if let Some(cost) = self.cost.filter(|_| self.phase == Phase::Open) {
-            worst = worst.max(cost.open(spent, multiplier)?);
+            sums.worst = sums.worst.max(cost.open(spent, multiplier)?);
         }
-        let open = sums.total.checked_sub(sums.late)?;
-        Some(Totals { open, inferred, late: sums.late, worst, covered })
+        Some(())
     }
 
     /// Makes an order that was filled or closed live again, with so much open.
