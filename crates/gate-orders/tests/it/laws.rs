@@ -207,10 +207,15 @@ proptest! {
         let first = Version { number: 1, size: Size::Quantity { quantity: quantity(parts.iter().sum()), price } };
         let mut order = Order::open(&[leg(1, "USD")], decimal("1"), &first).unwrap();
         let hold = first_leg(&order).hold.get();
-        for (id, part) in (0..).zip(parts) {
-            order.apply(&Event::Executed(Execution { id: ExecId(id), quantity: quantity(part), price, check: None })).unwrap();
+        let fill = |(id, part)| Event::Executed(Execution { id: ExecId(id), quantity: quantity(part), price, check: None });
+        let fills: Vec<Event> = (0..).zip(parts).map(fill).collect();
+        for fill in &fills {
+            prop_assert!(order.apply(fill).unwrap().changed);
             let [left, settled, rest @ ..] = lines(&first_leg(&order));
             prop_assert_eq!((left + settled, rest), (hold, [0; 4]));
+        }
+        for fill in &fills {
+            prop_assert!(!order.apply(fill).unwrap().changed);
         }
         prop_assert_eq!(first_leg(&order).hold.get(), 0);
     }

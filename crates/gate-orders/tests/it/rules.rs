@@ -134,6 +134,34 @@ fn busts_and_corrections() {
         (Restated(at("100", "10")), [40000, 50000, 0, 10000, 0, 0], None),
         (Amended(bust(5, 4)), [100_000, 0, 0, 0, 0, 0], None),
     ]);
+    play("lives again: what is corrected then is not late, and what was late covers nothing", opened("100", "10"), &[
+        (fill(1, "50", "10"), [50000, 50000, 0, 0, 0, 0], None),
+        (Closed, [0, 50000, 0, 0, 0, 0], None),
+        (Amended(correction(2, 1, "50", "9")), [0, 45000, 0, 0, 0, 0], None),
+        (fill(3, "10", "10"), [0, 45000, 0, 10000, 0, 0], None),
+        (Restated(at("70", "10")), [10000, 45000, 0, 10000, 0, 0], None),
+        (Amended(correction(4, 2, "50", "12")), [10000, 55000, 5000, 10000, 0, 0], None),
+    ]);
+    play("a chain of which the first and the last were known apart", opened("100", "10"), &[
+        (Amended(correction(3, 2, "10", "9")), [90000, 9000, 0, 0, 0, 0], Some(Alarm::UnknownReference)),
+        (Closed, [0, 9000, 0, 0, 0, 0], None),
+        (fill(1, "10", "10"), [0, 9000, 0, 10000, 0, 0], None),
+        (Amended(correction(2, 1, "10", "8")), [0, 9000, 0, 0, 0, 0], None),
+    ]);
+    play("an execution and a correction of the same id: the execution is meant", opened("100", "10"), &[
+        (fill(1, "10", "10"), [90000, 10000, 0, 0, 0, 0], None),
+        (fill(2, "20", "10"), [70000, 30000, 0, 0, 0, 0], None),
+        (Amended(correction(2, 1, "5", "10")), [75000, 25000, 0, 0, 0, 0], None),
+        (Amended(bust(3, 2)), [95000, 5000, 0, 0, 0, 0], None),
+    ]);
+    let mut order = opened("100", "10");
+    for (event, changed, alarm) in [
+        (Amended(bust(2, 1)), true, Some(Alarm::UnknownReference)),
+        (Amended(bust(2, 3)), false, Some(Alarm::OtherContent)),
+        (Amended(bust(2, 1)), false, None),
+    ] {
+        assert_eq!(order.apply(&event), Ok(gate_orders::Effect { changed, alarm }), "{event:?}");
+    }
     let circle = [correction(1, 2, "1", "10"), correction(2, 1, "2", "10")];
     play("corrections that name each other, and themselves", opened("100", "10"), &[
         (Amended(circle[0]), [99000, 1000, 0, 0, 0, 0], Some(Alarm::UnknownReference)),
@@ -273,5 +301,31 @@ fn an_ask_says_what_a_replace_would_hold_and_changes_nothing() {
         let mut granted = order.clone();
         granted.apply(&Sent(replace)).unwrap();
         assert_eq!(granted.amounts().collect::<Vec<_>>(), asked, "{quantity} at {price}");
+    }
+}
+
+#[test]
+fn a_state_that_no_order_can_have_is_refused() {
+    let plain = opened("100", "10");
+    let mut waiting = plain.clone();
+    waiting.apply(&Sent(version(2, "150", "10"))).unwrap();
+    waiting.apply(&Filled).unwrap();
+    // Of a state with one leg: the format, the leg's unit, the phase, the version's number.
+    let (unit, phase, number) = (14, 27, 28);
+    for (name, order, at, byte) in [
+        ("another format", &plain, 0, 2),
+        ("no unit", &plain, unit, 0),
+        ("filled, and nothing waits", &plain, phase, 2),
+        ("closed, and a replace waits", &waiting, phase, 3),
+        ("no phase", &plain, phase, 4),
+        ("a replace with the number of what it replaces", &waiting, number, 2),
+    ] {
+        let mut state = bytes(order);
+        assert!(Order::decode(&state).is_ok());
+        state[at] = byte;
+        assert!(Order::decode(&state).is_err(), "{name}");
+        state.truncate(at);
+        let error = Order::decode(&state).unwrap_err();
+        assert!(error.at <= at && error.length == at, "{name}: {error}");
     }
 }
