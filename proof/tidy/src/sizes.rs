@@ -122,35 +122,42 @@ fn judge(tree: &Tree, row: &Row, counts: &BTreeMap<String, Figures>) -> Vec<Stri
     let Some(counted) = counts.get(folder) else {
         return vec![format!("{SIZES}: {folder} is gone: its row can go")];
     };
-    let mut breaches = Vec::new();
+    let letters = row.reason.chars().filter(|letter| letter.is_alphabetic()).count();
+    let has_reason = letters >= REASON_LETTERS_MIN && !row.reason.contains(WHY);
+    let (mut breaches, mut fitting) = (Vec::new(), row.clone());
     for (what, limit) in &row.caps {
         let (count, began) = (counted[what], row.began[what]);
-        let mut fitting = row.clone();
-        fitting.caps.insert(what.clone(), cap(what, count));
-        let lower = fitting.paste();
-        fitting.reason = format!("{} {WHY}", row.reason).trim_start().to_string();
-        let raise = fitting.paste();
         let lines = if what == "lines" { "lines".to_string() } else { format!("lines of {what}") };
-        let letters = row.reason.chars().filter(|letter| letter.is_alphabetic()).count();
-        let has_reason = letters >= REASON_LETTERS_MIN && !row.reason.contains(WHY);
         breaches.extend(match what.as_str() {
             "circles" if count > *limit => Some(format!(
-                "{folder}: {count} circles of files, the cap is {limit} and only falls: move what two files import from each other into a third\n{:?}", circles(tree, folder)
+                "{folder}: {count} circles of files, the cap is {limit} and only falls: move what two files import from each other into a third\n{:?}",
+                circles(tree, folder)
             )),
             "circles" if count < *limit => {
-                Some(format!("{folder}: {count} circles of files, the cap is {limit}: lower it\n{lower}"))
+                fitting.caps.insert(what.clone(), count);
+                Some(format!("{folder}: {count} circles of files, the cap is {limit}: lower it"))
             }
             "circles" if *limit > began => {
                 Some(format!("{SIZES}: {folder} began with {began} circles; this cap only falls"))
             }
-            _ if count > *limit => Some(format!(
-                "{folder}: {count} {lines}, the cap is {limit}: make it smaller, or raise the cap and say in `reason` what the lines are for\n{raise}"
-            )),
+            _ if count > *limit => {
+                fitting.caps.insert(what.clone(), cap(what, count));
+                Some(format!(
+                    "{folder}: {count} {lines}, the cap is {limit}: make it smaller, or raise the cap and say in `reason` what the lines are for"
+                ))
+            }
             _ if *limit > began && !has_reason => Some(format!(
                 "{SIZES}: {folder} has a cap of {limit} {what}, above {began}: `reason` says what for, in {REASON_LETTERS_MIN} letters or more"
             )),
             _ => None,
         });
     }
-    breaches
+    if fitting.raised() > row.raised() {
+        fitting.reason = format!("{} {WHY}", row.reason).trim_start().to_string();
+    }
+    if fitting.caps != row.caps {
+        breaches.push(fitting.paste());
+    }
+    // One text for each row, so that what is to be pasted stands below all that is wrong with it.
+    if breaches.is_empty() { breaches } else { vec![breaches.join("\n")] }
 }
