@@ -7,6 +7,7 @@
 //!   the log in a folder, where groups become segments. [`Journal`]: all of it, on threads.
 //! - [`walk`]: reads records back, and says exactly where something is wrong. [`recover`]: what a start does, after
 //!   [`read_back`] has judged whether it can.
+//! - [`Follower`]: reads sealed groups beside the writer, for whoever keeps something that follows from the records.
 //! - [`repair`]: reads what is sound of a damaged journal, before the damage and behind it.
 //! - [`Watermark`]: what is known to be sealed, noted outside of the folder, so that a journal that was rolled back
 //!   shows.
@@ -27,6 +28,7 @@ mod block;
 mod codec;
 mod disk;
 pub mod files;
+mod follow;
 pub mod format;
 mod group;
 mod handover;
@@ -46,6 +48,7 @@ mod watermark;
 mod write;
 
 pub use disk::{Disk, DiskFile, Durability, Method};
+pub use follow::{FollowError, Follower, SealedGroup};
 pub use format::Position;
 pub use group::{Gather, Group};
 pub use housekeeper::Kept;

@@ -13,6 +13,8 @@ use crate::format::{
 
 /// Bytes read at once.
 const READ_BYTES: usize = 4 << 20;
+/// The same at first, where little is likely to be new.
+const READ_FEW_BYTES: usize = 64 << 10;
 
 /// A place in a file where the journal is not what it must be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -101,6 +103,8 @@ pub(crate) struct Reader<F> {
     /// What of the file is in the window.
     window_at: u64,
     window_len: usize,
+    /// Bytes read the next time.
+    step: usize,
 }
 
 /// Why a file could not be opened for reading.
@@ -148,6 +152,7 @@ impl<F: File> Reader<F> {
             window: Vec::new(),
             window_at: 0,
             window_len: 0,
+            step: READ_BYTES,
         })
     }
 
@@ -172,6 +177,13 @@ impl<F: File> Reader<F> {
 
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Forgets what of the file was read ahead: a writer may have written there since, and made it longer.
+    pub(crate) fn look_again(&mut self) -> Result<(), ReadError> {
+        self.len = self.file.len().map_err(ReadError::io(&self.name))?;
+        (self.window_len, self.step) = (0, READ_FEW_BYTES);
+        Ok(())
     }
 
     /// Reads the next group and hands its records to `each`, message by message. `Ok(None)` means there was one.
@@ -313,7 +325,8 @@ impl<F: File> Reader<F> {
         let inside = self.offset >= self.window_at
             && self.offset + bytes as u64 <= self.window_at + self.window_len as u64;
         if !inside {
-            let step = (READ_BYTES as u64).min(self.len - self.offset);
+            let step = (self.step.max(bytes) as u64).min(self.len - self.offset);
+            self.step = (4 * self.step).min(READ_BYTES);
             self.load(self.offset, usize::try_from(step).unwrap_or(READ_BYTES))?;
         }
         let from = usize::try_from(self.offset - self.window_at).unwrap_or(0);

@@ -128,7 +128,7 @@ pub fn walk<F: Folder>(folder: &F, start: Start, each: &mut Each<'_>) -> Result<
         let next: Option<(u64, Position)> = next.transpose().map_err(|e: ReadError| e)?;
         let mut reader = open(folder, number)?;
         if expected.is_some_and(|expected| expected != reader.head().position) {
-            return Err(misplaced(&reader, &walked).into());
+            return Err(misplaced(&reader, &walked.position).into());
         }
         walked.torn_bytes = read_segment(&mut reader, next, each)?;
         walked.position = *reader.at();
@@ -216,10 +216,11 @@ fn forked<F: crate::files::File>(reader: &Reader<F>) -> Damage {
     Damage { file: reader.name().to_string(), offset, sequence, what: Fault::Hash }
 }
 
-fn misplaced<F: crate::files::File>(reader: &Reader<F>, walked: &Walked) -> Damage {
+/// A segment does not continue what was read before it.
+pub(crate) fn misplaced<F: crate::files::File>(reader: &Reader<F>, at: &Position) -> Damage {
     let expected = reader.head().position.sequence;
     let what = Fault::Short { next: reader.name().to_string(), expected };
-    Damage { file: reader.name().to_string(), offset: 0, sequence: walked.position.sequence, what }
+    Damage { file: reader.name().to_string(), offset: 0, sequence: at.sequence, what }
 }
 
 /// Reads a segment up to where the next one continues. Returns how many torn bytes stand at its end.

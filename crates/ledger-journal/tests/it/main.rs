@@ -5,6 +5,7 @@ mod corpus;
 mod damage;
 mod faults;
 mod files;
+mod follow;
 mod groups;
 mod history;
 mod logs;
