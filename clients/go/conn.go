@@ -235,13 +235,16 @@ func (c *conn) laneOf(f *flight) *lane {
 
 // place puts a frame into the window and its bytes into the output; the lock is held.
 func (c *conn) place(f *flight, l *lane) {
-	if !f.isAwaited() {
+	isAwaited := f.isAwaited()
+	if isAwaited && f.entriesAt == asksAt {
+		// Its last ask may be abandoned at this very moment: a frame of none is no frame.
+		f.dropAbandoned()
+		isAwaited = f.count > 0
+	}
+	if !isAwaited {
 		f.recycle()
 		c.load.Add(-1)
 		return
-	}
-	if f.entriesAt == asksAt {
-		f.dropAbandoned()
 	}
 	l.inFlight++
 	slot := c.free[len(c.free)-1]

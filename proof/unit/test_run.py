@@ -24,6 +24,7 @@ CASES = [
     ("books", [], "== failed: weir: openrtb_money::books\n"),
     ("example", [], "== failed: examples in comments"),
     ("aborts", [], "door-http: lib door_http broke off with exit code -6"),
+    ("exits", [], "door-http: lib door_http broke off with exit code 0"),
     ("hangs", [], "door-http: lib door_http did not end in 3.0 s; unfinished: tests::hangs"),
     ("vanishing", [], "== failed: door-http: gone\n"),
     ("--cfg plant_build_error", [], "the tests do not build"),

@@ -189,14 +189,15 @@ impl No {
     /// Money may be on its way: nothing is known of any ask.
     pub const LATER: No = No::to_all(Verdict::PurseEmpty);
 
-    /// Money of an earlier run comes back by itself at this instant: nothing is known of any ask until then.
-    pub(crate) const fn returns(until_ms: u64) -> No {
-        No { until_ms, ..No::LATER }
+    /// Asks of so much and more are covered once money of an earlier run has come back by itself, at this instant.
+    pub(crate) const fn returns(from: Amount, until_ms: u64) -> No {
+        No { from, until_ms, ..No::LATER }
     }
 
-    /// When money of an earlier run comes back, ms since 1970, if the bank waits for it.
-    pub fn returns_ms(self) -> Option<u64> {
-        (self.why == Verdict::PurseEmpty && self.until_ms > 0).then_some(self.until_ms)
+    /// When money of an earlier run comes back that such an ask waits for, ms since 1970.
+    pub fn returns_ms(self, amount: Amount) -> Option<u64> {
+        let waits = self.why == Verdict::PurseEmpty && self.until_ms > 0 && self.from <= amount;
+        waits.then_some(self.until_ms)
     }
 
     /// Is there no ask that it does not refuse?

@@ -591,9 +591,9 @@ impl Purses {
         no.knows(amount).then_some(UsedUp { left, window })
     }
 
-    /// When money of an earlier run comes back to a budget whose ask was answered [`Verdict::PurseEmpty`]: see [`No::returns_ms`].
-    pub fn returns_ms(&self, slot: u32) -> Option<u64> {
-        self.appetites[slot as usize].no.returns_ms()
+    /// When money of an earlier run comes back that an ask answered [`Verdict::PurseEmpty`] waits for: see [`No::returns_ms`].
+    pub fn returns_ms(&self, slot: u32, amount: Amount) -> Option<u64> {
+        self.appetites[slot as usize].no.returns_ms(amount)
     }
 
     /// Holds made from the purse of a slot in its life, without those that were undone: told by the numbers of holds, which

@@ -58,17 +58,30 @@ parts! {
 /// Bytes by part.
 static KEPT: [AtomicU64; Part::ALL.len()] = [const { AtomicU64::new(0) }; Part::ALL.len()];
 
-/// Builds a part, or more of it, and notes what that allocated and kept, on this thread. `anew`: what was noted before is replaced.
-pub fn built<T>(part: Part, anew: bool, build: impl FnOnce() -> T) -> T {
-    let before = allocated();
-    let made = build();
-    let more = allocated().saturating_sub(before).max(0).cast_unsigned();
-    let kept = &KEPT[part as usize];
-    match anew {
-        true => kept.store(more, Relaxed),
-        false => drop(kept.fetch_add(more, Relaxed)),
+/// Builds more of a part, and adds what that allocated and kept, on this thread.
+pub fn built<T>(part: Part, build: impl FnOnce() -> T) -> T {
+    let (made, more) = measured(build);
+    KEPT[part as usize].fetch_add(more, Relaxed);
+    made
+}
+
+/// Builds a part anew, in place of what was noted before; where that fails, what is there stays.
+///
+/// # Errors
+/// Those of `build`.
+pub fn rebuilt<T, E>(part: Part, build: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+    let (made, bytes) = measured(build);
+    if made.is_ok() {
+        KEPT[part as usize].store(bytes, Relaxed);
     }
     made
+}
+
+/// Does something, and tells how many bytes of what it allocated it kept.
+fn measured<T>(work: impl FnOnce() -> T) -> (T, u64) {
+    let before = allocated();
+    let done = work();
+    (done, allocated().saturating_sub(before).max(0).cast_unsigned())
 }
 
 /// Bytes that this thread allocated in its life, less what it freed.
@@ -97,6 +110,7 @@ mod tests {
         for (place, (part, _)) in Part::ALL.iter().enumerate() {
             assert_eq!(*part as usize, place);
         }
-        assert_eq!(built(Part::Plans, true, || 7), 7);
+        assert_eq!(built(Part::Plans, || 7), 7);
+        assert_eq!(rebuilt(Part::Plans, || Err::<(), _>(7)), Err(7));
     }
 }

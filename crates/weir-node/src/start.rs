@@ -508,7 +508,7 @@ pub fn open_profiles(config: &Config) -> Result<Profiles, StartError> {
         drop(Profiles::open(beside, &options)?);
         Ok::<_, StartError>(())
     })?;
-    Ok(memory::built(Part::Profiles, true, || Profiles::open(&folder, &options))?)
+    Ok(memory::rebuilt(Part::Profiles, || Profiles::open(&folder, &options))?)
 }
 
 /// A counted hold is remembered as long as its notices are judged.

@@ -204,7 +204,7 @@ impl<D: DoorSet> Worker<D> {
 
     /// Puts a configuration in force: between two batches, never in the middle of one.
     fn install(&mut self, snapshot: Arc<Snapshot>, outbox: &mut Outbox<'_, D::Session>) {
-        memory::built(Part::Purses, false, || self.till.purses.grow(snapshot.units.len()));
+        memory::built(Part::Purses, || self.till.purses.grow(snapshot.units.len()));
         let old = std::mem::replace(&mut self.till.snapshot, snapshot);
         self.tell_all(|| Heard::Configured, outbox);
         self.send(Up::Old(Old::Snapshot(old)));

@@ -152,7 +152,7 @@ fn read(
     let file = budgets::file_of(path, bytes)?;
     let budgets: Vec<&Budget> = file.lines.iter().map(|line| &line.budget).collect();
     let build = || of_file(path, terms, &budgets, now());
-    let campaign_index = memory::built(Part::Campaigns, true, build)?;
+    let campaign_index = memory::rebuilt(Part::Campaigns, build)?;
     Ok((file, campaign_index))
 }
 

@@ -58,7 +58,9 @@ impl Till {
     /// Tells whether the budget that was found in a slot is still the one there: one that was made on its first ask ends when it is idle, and its
     /// slot serves another.
     pub fn is_live(&self, slot: u32, id: u64) -> bool {
-        slot < MADE_SLOT || self.opened.by_slot(slot).is_some_and(|made| made.id == id)
+        // One that comes back has its id again, and perhaps another slot.
+        let there = self.opened.by_slot(slot).map(|made| (made.slot, made.id));
+        slot < MADE_SLOT || there == Some((slot, id))
     }
 
     /// Sets money aside: first the budget's plan is asked, then this worker's purse. A refusal leaves both as if nobody had asked.
@@ -204,12 +206,12 @@ impl Till {
         }
     }
 
-    /// When money of an earlier run comes back to a budget whose ask was answered `purse_empty`, ms since 1970.
+    /// When money of an earlier run comes back that an ask answered `purse_empty` waits for, ms since 1970.
     #[must_use]
-    pub fn returns_ms(&self, slot: u32) -> Option<u64> {
+    pub fn returns_ms(&self, slot: u32, amount: Amount) -> Option<u64> {
         match slot.checked_sub(MADE_SLOT) {
-            Some(made) => self.made.returns_ms(made),
-            None => self.purses.returns_ms(slot),
+            Some(made) => self.made.returns_ms(made, amount),
+            None => self.purses.returns_ms(slot, amount),
         }
     }
 

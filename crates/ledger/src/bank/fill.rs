@@ -572,28 +572,36 @@ impl Bank {
     fn no(&self, slot: u32, amount: Amount, held: Amount) -> No {
         let (mut life, mut longest) = (None, None::<Lacking>);
         let (mut below, mut has_shorter) = (No::UNBOUNDED, false);
-        let mut returns = false;
+        // How much there is before money of the run before comes back, and when there is as much as is asked for.
+        let (mut before, mut returns_ms) = (No::UNBOUNDED, None::<u64>);
         for budget in self.chain(slot).map(|level| self.budget(level)) {
             let in_purses = minus(budget.in_purses(), held);
             let parked = plus(in_purses, budget.returning);
-            returns |= plus(budget.available(self.now_ms), in_purses) < amount;
+            before = before.min(plus(budget.available(self.now_ms), in_purses));
             let left = plus(budget.left_of_life(), parked);
+            if minus(left, budget.returning) < amount {
+                returns_ms = Some(self.suspended_until_ms);
+            }
             match left < amount {
                 true => life = Some(life.map_or(left, |least: Amount| least.min(left))),
                 false => below = below.min(beyond(left)),
             }
             for (window, used) in budget.windows() {
                 let left = plus(budget.left_of(window, used, self.now_ms), parked);
-                if left >= amount {
-                    below = below.min(beyond(left));
-                    continue;
-                }
                 let from_ms = match window.is_day() {
                     true => budget.day.end.ms(),
                     // What is in purses comes back first.
                     false => window.counted_from_ms(&used.without(parked), self.now_ms),
                 };
                 let one = Lacking { window: *window, left, from_ms };
+                if left >= amount {
+                    if minus(left, budget.returning) < amount {
+                        let ends_ms = one.lasts(amount).0.min(self.suspended_until_ms);
+                        returns_ms = returns_ms.max(Some(ends_ms));
+                    }
+                    below = below.min(beyond(left));
+                    continue;
+                }
                 let is_longer = longest.is_none_or(|it| one.lasts(amount) > it.lasts(amount));
                 let shorter = if is_longer { longest.replace(one) } else { Some(one) };
                 has_shorter |= shorter.is_some();
@@ -609,8 +617,10 @@ impl Bank {
                 let from = if is_shorter_for_less { amount } else { no.from };
                 No { from, ..no }
             }
-            (None, None) if returns => No::returns(self.suspended_until_ms),
-            (None, None) => No::LATER,
+            (None, None) => match returns_ms {
+                Some(until_ms) => No::returns(beyond(before), until_ms),
+                None => No::LATER,
+            },
         }
     }
 }

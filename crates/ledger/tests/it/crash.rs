@@ -1,6 +1,9 @@
 //! What a crash does: everything in memory is lost, the records are replayed.
 
-use ledger::{Action, Amount, BudgetSpec, Line, OnExpiry, Options, Record, Verdict, Windows};
+use ledger::{
+    Action, Amount, BudgetSpec, Line, OnExpiry, Options, Period, Record, Verdict, WindowLimit,
+    Windows,
+};
 
 use crate::bench::{BILLING_OVER_MS, Bench, HOLD_MS, LATE_MS, child, options, replay, spec};
 
@@ -76,19 +79,31 @@ fn suspended_money_is_not_handed_out() {
 fn what_suspended_money_would_cover_is_not_used_up() {
     let keeps = BudgetSpec { on_expiry: OnExpiry::Hold, ..spec(4, 1_000) };
     let daily = BudgetSpec { windows: Windows::daily(Some(Amount::new(1_000))), ..spec(5, 9_000) };
-    let specs = [spec(1, 1_000), spec(2, 1_000), child(3, 9_000, 2), keeps, daily];
+    let minute = WindowLimit::fixed(Period::Minute, Amount::new(1_000));
+    let by_minute = BudgetSpec { windows: Windows::of([minute]), ..spec(6, 9_000) };
+    let specs = [spec(1, 1_000), spec(2, 1_000), child(3, 9_000, 2), keeps, daily, by_minute];
     let mut bench = Bench::with(Options { win_notices: false, ..options(1) }, &specs);
-    for id in [1, 3, 4, 5] {
+    // The minute ends before the suspension does.
+    let minute_ms = (bench.now_ms + 10_000).next_multiple_of(60_000);
+    bench.now_ms = minute_ms - 2_000;
+    for id in [1, 3, 4, 5, 6] {
         bench.insist(0, id, 600).unwrap();
     }
+    bench.now_ms = minute_ms - 400;
     bench.crash();
     let over_ms = bench.now_ms + options(1).hold_ms_max;
     let said = |bench: &mut Bench, id, amount| {
         let why = bench.wait_for(0, id, amount).unwrap_err();
         let slot = bench.bank.slot(id).unwrap();
-        (why, bench.purses[0].returns_ms(slot).filter(|_| why == Verdict::PurseEmpty))
+        (
+            why,
+            bench.purses[0]
+                .returns_ms(slot, Amount::new(amount))
+                .filter(|_| why == Verdict::PurseEmpty),
+        )
     };
     for (id, amount, expected) in [
+        (6, 1_000, (Verdict::PurseEmpty, Some(minute_ms))),
         (1, 1_000, (Verdict::PurseEmpty, Some(over_ms))),
         (1, 1_001, (Verdict::Exhausted, None)),
         (3, 1_000, (Verdict::PurseEmpty, Some(over_ms))),

@@ -733,7 +733,7 @@ impl BankThread {
         let mut out = Out::default();
         self.note(reason, &mut out);
         let configure = || self.bank.configure(&specs, &mut out);
-        memory::built(Part::Ledger, false, configure).map_err(Refusal::Specs)?;
+        memory::built(Part::Ledger, configure).map_err(Refusal::Specs)?;
         if self.snapshot == 0 {
             // Budgets that an earlier run knew have not changed, but their purses are empty.
             self.bank.open_all(&mut out);
@@ -800,7 +800,7 @@ impl BankThread {
         let now = self.now();
         self.generation += 1;
         self.resolved.resize(self.bank.slots(), Resolutions::default());
-        memory::built(Part::Plans, false, || self.pacer.grow(self.bank.slots()));
+        memory::built(Part::Plans, || self.pacer.grow(self.bank.slots()));
         self.pacings.resize(self.bank.slots(), None);
         self.titles.resize(self.bank.slots(), Box::default());
         for budget in budgets {

@@ -159,27 +159,31 @@ fn before_a_configuration_is_in_force_no_budget_is_said_to_be_unknown() {
 /// in its slot meanwhile is another's.
 #[test]
 fn a_budget_that_ends_while_an_ask_of_it_waits_is_found_anew() {
-    let mut slow = Slow::new();
     let line = br#"{"template":"u/{user}","unit":"USD","limit":"9000000"}"#;
-    let file = budgets::file_of(Path::new("t.jsonl"), line).unwrap();
-    slow.say(Down::Templates(Arc::new(file.templates)));
-    slow.turn();
-    let opened = |handle: &str, id: u64| {
-        let made = Made { slot: MADE_SLOT, id: MADE_ID_MIN + id, unit: *b"USD\0" };
+    let opened = |handle: &str, (slot, id): (u32, u64)| {
+        let made = Made { slot: MADE_SLOT + slot, id: MADE_ID_MIN + id, unit: *b"USD\0" };
         Down::Opened(handle.into(), Ok(made))
     };
     let asked = |said: &[Up]| said.iter().filter(|message| matches!(message, Up::Open(_))).count();
-    assert_eq!(slow.post("/v1/reserve", r#"{"budget":"u/ann","amount":"1","wait_ms":1000}"#), "");
-    assert_eq!(asked(&slow.turn().0), 1);
-    slow.say(opened("u/ann", 1));
-    let (said, _) = slow.turn();
-    let (wanted, echo) = wants(&said);
-    assert_eq!(wanted.len(), 1, "{said:?}");
-    slow.say(Down::Ended("u/ann".into()));
-    slow.say(opened("u/bob", 2));
-    slow.say(Down::Ledger(ToWorker::Echo { reply: echo.unwrap() }));
-    let (said, drained) = slow.turn();
-    assert_eq!((asked(&said), drained), (1, false), "{said:?}");
+    // Another budget in its slot; the same one in another slot.
+    for (handle, there) in [("u/bob", (0, 2)), ("u/ann", (1, 1))] {
+        let mut slow = Slow::new();
+        let file = budgets::file_of(Path::new("t.jsonl"), line).unwrap();
+        slow.say(Down::Templates(Arc::new(file.templates)));
+        slow.turn();
+        let ask = r#"{"budget":"u/ann","amount":"1","wait_ms":1000}"#;
+        assert_eq!(slow.post("/v1/reserve", ask), "", "it waits");
+        assert_eq!(asked(&slow.turn().0), 1);
+        slow.say(opened("u/ann", (0, 1)));
+        let (wanted, echo) = wants(&slow.turn().0);
+        assert_eq!(wanted[0].0, MADE_SLOT);
+        slow.say(Down::Ended("u/ann".into()));
+        slow.say(opened(handle, there));
+        slow.say(Down::Ledger(ToWorker::Echo { reply: echo.unwrap() }));
+        let (said, drained) = slow.turn();
+        let wants_there = wants(&said).0.iter().any(|(slot, _)| *slot == MADE_SLOT + 1);
+        assert!(!drained && (asked(&said) == 1 || wants_there), "{handle}: {said:?}");
+    }
 }
 
 /// An ask behind a release, in one batch, of whichever budget, waits for its turn for longer than for its money, and the bank says no before.

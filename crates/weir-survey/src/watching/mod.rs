@@ -114,7 +114,7 @@ impl Watched {
         let mut survey = Survey::new(commands, status.clone(), edits, shared, outlet);
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
-        memory::built(Part::Surveys, true, || survey.look());
+        memory::built(Part::Surveys, || survey.look());
         let thread = spawn("survey", move || {
             let (mut next, mut note) = (Instant::now() + tick, Instant::now() + NOTE_EVERY);
             while !stopped.load(Ordering::Acquire) {

@@ -575,7 +575,7 @@ impl Desk {
 fn too_much(till: &Till, owner: Owner, amount: Amount, why: Verdict) -> Outcome {
     let refused = Outcome::refused(why);
     if why == Verdict::PurseEmpty {
-        let wait_ms = till.returns_ms(owner.slot).map(|ms| ms.saturating_sub(till.at.now_ms));
+        let wait_ms = till.returns_ms(owner.slot, amount).map(|ms| ms.saturating_sub(till.at.now_ms));
         return wait_ms.map_or(refused, |ms| Outcome::refused_for(why, ms));
     }
     let is_limit =

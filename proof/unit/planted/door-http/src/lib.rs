@@ -33,6 +33,12 @@ mod tests {
         }
     }
     #[test]
+    fn exits() {
+        if planted("exits") {
+            std::process::exit(0);
+        }
+    }
+    #[test]
     fn hangs() {
         if planted("hangs") {
             std::thread::sleep(std::time::Duration::from_secs(600));
