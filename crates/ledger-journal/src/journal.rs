@@ -331,6 +331,11 @@ counters::counters! {
 }
 
 impl Status {
+    /// As [`Journal::sealed`], from any thread: what a [`Follower`](crate::Follower) is told.
+    pub fn sealed(&self) -> u64 {
+        self.shared.handover.sealed()
+    }
+
     /// The figures now.
     pub fn read(&self) -> Figures {
         let shared = &self.shared;

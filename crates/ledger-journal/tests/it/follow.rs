@@ -213,7 +213,7 @@ fn a_reader_keeps_up_with_a_running_journal() {
         let reader = std::thread::spawn(move || {
             let (mut found, mut calls) = (Vec::new(), 0);
             while found.len() < 12_000 {
-                found.extend(read_on(&mut follower, status.read().sealed));
+                found.extend(read_on(&mut follower, status.sealed()));
                 calls += 1;
             }
             (found, calls)
