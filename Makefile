@@ -359,6 +359,8 @@ bench:
 	@if command -v go >/dev/null; then cd proof/vault-costs/serials && CGO_ENABLED=0 go run .; else echo "go: NOT MEASURED"; fi
 	@if command -v node >/dev/null; then node proof/vault-costs/serials/serials.mjs; else echo "node: NOT MEASURED"; fi
 	@$(CARGO) run $(CARGO_FLAGS) --release --quiet -p vault --example timing
+	@echo "== an order's events: fills, busts, replaces"
+	@$(CARGO) run $(CARGO_FLAGS) --release --quiet -p gate-orders --example cost
 
 costs-docs: $(WEIR)
 	@echo "== the cost sheet of a node under load (docs/costs.md)"

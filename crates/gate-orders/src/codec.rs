@@ -73,9 +73,10 @@ fn read_order(bytes: &mut &[u8]) -> Option<Order> {
     let high = Option::get(bytes)?;
     let parts = (Vec::get(bytes)?, Vec::get(bytes)?, Vec::get(bytes)?);
     let (executions, total, late) = Executions::restored(parts)?;
+    let is_above = high.is_none_or(|high: High| high.quantity > total.quantity);
     let sums = Sums { total, late, high, ..Sums::default() };
     let mut order = Order { legs: legs.into(), multiplier, is_known, versions, sums, executions };
-    order.complete()?;
+    order.complete().filter(|()| is_above)?;
     Some(order)
 }
 

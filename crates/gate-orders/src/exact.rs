@@ -49,7 +49,7 @@ impl Exact {
     /// Does it fit into 64 bits of the unit's base units?
     pub(crate) fn fits(self, unit: Unit) -> bool {
         let exact = self.counted(unit);
-        0 <= exact && exact <= i128::from(i64::MAX) * i128::from(base(unit))
+        0 <= exact && exact <= bounds(unit).1
     }
 }
 
@@ -78,12 +78,15 @@ fn ceiled(num: u128, den: u128) -> u128 {
     num.checked_add(den - 1).map_or_else(|| num.div_ceil(den), |sum| sum / den)
 }
 
-/// Returns how much is one base unit of the unit.
-fn base(unit: Unit) -> u64 {
+/// Returns how much is one base unit of the unit, and how much 64 bits of them are at most.
+fn bounds(unit: Unit) -> (u64, i128) {
+    const fn of(base: u64) -> (u64, i128) {
+        (base, i64::MAX as i128 * base as i128)
+    }
     match unit {
-        Unit::Currency(_, Scale::Micros) => 1_000_000_000_000,
-        Unit::Currency(_, Scale::Nanos) => 1_000_000_000,
-        Unit::Count => 1_000_000_000_000_000_000,
+        Unit::Currency(_, Scale::Micros) => const { of(1_000_000_000_000) },
+        Unit::Currency(_, Scale::Nanos) => const { of(1_000_000_000) },
+        Unit::Count => const { of(1_000_000_000_000_000_000) },
     }
 }
 
@@ -91,7 +94,7 @@ fn base(unit: Unit) -> u64 {
 /// what [`Exact::fits`].
 pub(crate) fn rounded_up(counted: i128, unit: Unit) -> i64 {
     // The bound of `fits` rounds to i64::MAX.
-    i64::try_from(ceiled(counted.unsigned_abs(), u128::from(base(unit)))).unwrap_or(i64::MAX)
+    i64::try_from(ceiled(counted.unsigned_abs(), u128::from(bounds(unit).0))).unwrap_or(i64::MAX)
 }
 
 /// Returns a decimal at 10^-18. It always fits: a mantissa has 63 bits, 10^18 has 60.

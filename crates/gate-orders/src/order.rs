@@ -156,7 +156,7 @@ impl Order {
 
     /// Returns the amounts of each budget, absolute: the order's named hold.
     pub fn amounts(&self) -> impl Iterator<Item = (u64, LegAmounts)> + '_ {
-        self.stated(self.sums)
+        self.legs.iter().map(|leg| (leg.budget, self.sums.amounts(leg.unit, self.is_known)))
     }
 
     /// Returns the amounts that the ledger is asked for before a replace is sent. The order does not change: [`Event::Sent`] is applied
@@ -168,12 +168,9 @@ impl Order {
         &self,
         version: &Version,
     ) -> Result<impl Iterator<Item = (u64, LegAmounts)> + '_, Refusal> {
-        let judged = self.judged(version)?;
-        Ok(self.stated(judged.map_or(self.sums, |(_, sums)| sums)))
-    }
-
-    fn stated(&self, sums: Sums) -> impl Iterator<Item = (u64, LegAmounts)> + '_ {
-        self.legs.iter().map(move |leg| (leg.budget, sums.amounts(leg.unit, self.is_known)))
+        let sums = self.judged(version)?.map_or(self.sums, |(_, sums)| sums);
+        let amounts = move |leg: &Leg| (leg.budget, sums.amounts(leg.unit, self.is_known));
+        Ok(self.legs.iter().map(amounts))
     }
 
     /// Applies an event. One that is repeated changes nothing.
@@ -313,30 +310,23 @@ impl Order {
 
     fn execute(&mut self, execution: &Execution) -> Result<Effect, Refusal> {
         let amount = self.amount(execution.quantity, execution.price)?;
-        let check = execution.check.as_ref();
         if let Some(known) = self.executions.fill(execution.id) {
-            let is_same = known.amount == amount;
-            let alarm = Some(Alarm::OtherContent);
-            return Ok(match check {
-                _ if is_same => Effect::default(),
-                Some(check) => self.check(check, alarm),
-                None => Effect { changed: false, alarm },
-            });
+            return Ok(self.known(known.amount == amount, execution.check.as_ref()));
         }
         if self.executions.is_amended(execution.id) {
             // What it became is booked, and its sums are those of before.
             self.executions.add_fill(execution.id, amount, Exact::ZERO);
             return Ok(Effect::CHANGED);
         }
-        let book = |high, sums: &mut Sums| {
-            sums.high = high;
-            sums.total = self.sums.total.checked_add(amount)?;
+        let book = |sums: &mut Sums| {
             let late = amount.checked_sub(self.kept(sums, amount)?)?;
             sums.late = self.sums.late.checked_add(late)?;
             self.completed(&self.versions, sums).map(|()| late)
         };
-        let mut sums = self.sums;
-        let (late, alarm) = self.with_high(self.sums.high, check, false, &mut sums, book);
+        let total = self.sums.total.checked_add(amount).ok_or(Refusal::Range)?;
+        let mut sums = Sums { total, late: self.sums.late, ..Sums::default() };
+        let (late, alarm) =
+            self.with_high(self.sums.high, execution.check.as_ref(), false, &mut sums, book);
         let late = late.ok_or(Refusal::Range)?;
         self.executions.add_fill(execution.id, amount, late);
         let missed = self.missed(&sums);
@@ -361,17 +351,14 @@ impl Order {
         let Amendment { id, names, at, leaves, ref check, .. } = *amendment;
         if let Some(known) = self.executions.amendment(id, is_bust) {
             let is_same = known.amount == amount && known.names == names;
-            let alarm = (!is_same).then_some(Alarm::OtherContent);
-            return Ok(Effect { changed: false, alarm });
+            return Ok(self.known(is_same, check.as_ref()));
         }
         let amended = Amended { id, names, chain: names, at, is_bust, amount, is_named: false };
         let chained = self.executions.chained(amended).ok_or(Refusal::Range)?;
         let delta = chained.after.checked_sub(chained.before).ok_or(Refusal::Range)?;
         let high = self.sums.high;
         let high = if chained.is_unknown { high } else { high.and_then(|high| high.moved(delta)) };
-        let book = |high, sums: &mut Sums| {
-            sums.high = high;
-            sums.total = self.sums.total.checked_add(delta)?;
+        let book = |sums: &mut Sums| {
             let cap = match chained.cap {
                 Some(cap) => Some(cap),
                 None if self.versions.phase != Phase::Closed => None,
@@ -388,6 +375,7 @@ impl Order {
             self.completed(&versions, sums).map(|()| (versions, cap))
         };
         let mut sums = self.sums;
+        sums.total = sums.total.checked_add(delta).ok_or(Refusal::Range)?;
         let check = check.as_ref();
         let (booked, alarm) = self.with_high(high, check, chained.is_unknown, &mut sums, book);
         let (versions, cap) = booked.ok_or(Refusal::Range)?;
@@ -399,12 +387,19 @@ impl Order {
         Ok(Effect { changed: true, alarm: unknown.or(alarm).or(missed) })
     }
 
+    /// Takes a report whose id is known. Other content than before is not booked, but its sums are compared.
+    fn known(&mut self, is_same: bool, check: Option<&Check>) -> Effect {
+        let alarm = Some(Alarm::OtherContent);
+        match check {
+            _ if is_same => Effect::default(),
+            Some(check) => self.check(check, alarm),
+            None => Effect { changed: false, alarm },
+        }
+    }
+
     /// Takes the sums of a report that says nothing else.
     fn check(&mut self, check: &Check, alarm: Option<Alarm>) -> Effect {
-        let book = |high, sums: &mut Sums| {
-            sums.high = high;
-            self.completed(&self.versions, sums)
-        };
+        let book = |sums: &mut Sums| self.completed(&self.versions, sums);
         let mut sums = self.sums;
         let (booked, bad) = self.with_high(self.sums.high, Some(check), false, &mut sums, book);
         let missed = self.missed(&sums);
@@ -416,21 +411,30 @@ impl Order {
     }
 
     /// Books with the sums of a report; without them, and an alarm, where they cannot be used. The highest sums count, but those that come
-    /// with an amendment of an unknown execution replace all before them: they alone know what it was.
+    /// with an amendment of an unknown execution replace all before them: they alone know what it was. Sums that say no more than the
+    /// known executions do are not kept.
     fn with_high<T>(
         &self,
         high: Option<High>,
         check: Option<&Check>,
         replaces: bool,
         sums: &mut Sums,
-        book: impl Fn(Option<High>, &mut Sums) -> Option<T>,
+        book: impl Fn(&mut Sums) -> Option<T>,
     ) -> (Option<T>, Option<Alarm>) {
-        let Some(check) = check else { return (book(high, sums), None) };
+        let known = sums.total.quantity;
+        let mut book = |high: Option<High>| {
+            sums.high = high.filter(|high| high.quantity > known);
+            book(sums)
+        };
+        let Some(check) = check else { return (book(high), None) };
+        let others = high.filter(|_| !replaces);
+        if (0..=known).contains(&exact(check.quantity)) {
+            return (book(others), None);
+        }
         let reported = High::of(check, self.multiplier).map(Some);
-        let reported = reported.map(|reported| reported.max(high.filter(|_| !replaces)));
-        match reported.and_then(|high| book(high, sums)) {
+        match reported.and_then(|reported| book(reported.max(others))) {
             Some(booked) => (Some(booked), None),
-            None => (book(high, sums), Some(Alarm::BadReport)),
+            None => (book(high), Some(Alarm::BadReport)),
         }
     }
 

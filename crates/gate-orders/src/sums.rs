@@ -32,7 +32,7 @@ impl LegAmounts {
     }
 }
 
-/// The highest CumQty that was reported, with what it cost where the report said so.
+/// The highest CumQty that was reported, above that of the known executions, with what it cost where the report said so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct High {
     pub(crate) quantity: i128,

@@ -58,6 +58,8 @@ fn executions() {
     play("known id, other content: the difference by CumQty", opened("100", "10"), &[
         (fill(1, "40", "10"), [60000, 40000, 0, 0, 0, 0], None),
         (with(execution(1, "50", "10"), sums("50", "10")), [50000, 40000, 0, 0, 10000, 0], Some(Alarm::OtherContent)),
+        (Amended(bust(2, 1)), [90000, 0, 0, 0, 10000, 0], None),
+        (Amended(Amendment { check: sums("30", "10"), ..bust(2, 3) }), [70000, 0, 0, 0, 30000, 0], Some(Alarm::OtherContent)),
     ]);
 }
 
