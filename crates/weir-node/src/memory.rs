@@ -1,9 +1,25 @@
 //! What the node's memory is: resident, in use, and what its largest parts keep.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use counters::counters;
-use tikv_jemalloc_ctl::{epoch, stats, thread};
+
+/// What the allocator tells, which the program chooses.
+#[derive(Clone, Copy, Debug)]
+pub struct Allocator {
+    /// Bytes that are allocated and not freed.
+    pub in_use: fn() -> Option<u64>,
+    /// Bytes that the calling thread allocated in its life, less what it freed.
+    pub of_thread: fn() -> Option<i64>,
+}
+
+static ALLOCATOR: OnceLock<Allocator> = OnceLock::new();
+
+/// Names the allocator of this program, once; without one, nothing but `resident` is known.
+pub fn set_allocator(allocator: Allocator) {
+    let _ = ALLOCATOR.set(allocator);
+}
 
 counters! {
     /// The memory of the process. All are 0 where the system or the allocator does not tell.
@@ -18,9 +34,8 @@ impl Memory {
     /// As it is now.
     #[must_use]
     pub fn read() -> Memory {
-        // The allocator's figures are of the last advance of its epoch.
-        let in_use = epoch::advance().and_then(|_| stats::allocated::read());
-        Memory { resident: resident().unwrap_or(0), in_use: in_use.map_or(0, |bytes| bytes as u64) }
+        let in_use = ALLOCATOR.get().and_then(|allocator| (allocator.in_use)());
+        Memory { resident: resident().unwrap_or(0), in_use: in_use.unwrap_or(0) }
     }
 }
 
@@ -86,8 +101,7 @@ fn measured<T>(work: impl FnOnce() -> T) -> (T, u64) {
 
 /// Bytes that this thread allocated in its life, less what it freed.
 fn allocated() -> i64 {
-    let (allocated, freed) = (thread::allocatedp::read(), thread::deallocatedp::read());
-    allocated.and_then(|all| Ok(all.get().wrapping_sub(freed?.get()).cast_signed())).unwrap_or(0)
+    ALLOCATOR.get().and_then(|allocator| (allocator.of_thread)()).unwrap_or(0)
 }
 
 /// What each part kept when it was built last.

@@ -10,11 +10,13 @@ use std::time::Duration;
 use admin_client::Options;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use door_transport::Transport;
+use tikv_jemalloc_ctl::{epoch, stats, thread};
 use weir_config::config::{self, Config, ConfigError};
 use weir_config::doors::{ADMIN, DOORS};
 use weir_config::{budgets, campaign_index};
 use weir_node::certificates::Certificates;
 use weir_node::known::{Permits, Rollback};
+use weir_node::memory::{Allocator, set_allocator};
 use weir_survey::Node;
 use weir_tools::dev::{Dev, DevArgs};
 use weir_tools::door_addresses::DoorAddresses;
@@ -27,6 +29,18 @@ use weir_tools::{
 /// Threads free what others allocated, and a reload frees hundreds of megabytes: the C library's allocator keeps such memory.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+/// The allocator's own figures, which are of the last advance of its epoch.
+const FIGURES: Allocator = Allocator {
+    in_use: || {
+        epoch::advance().ok()?;
+        u64::try_from(stats::allocated::read().ok()?).ok()
+    },
+    of_thread: || {
+        let (all, freed) = (thread::allocatedp::read().ok()?, thread::deallocatedp::read().ok()?);
+        Some(all.get().wrapping_sub(freed.get()).cast_signed())
+    },
+};
 
 /// Of the binary, and of the dashboard in it.
 static VERSION: LazyLock<String> =
@@ -299,6 +313,7 @@ impl Write for Out {
 }
 
 fn main() -> ExitCode {
+    set_allocator(FIGURES);
     let cli = Cli::try_parse().unwrap_or_else(|error| {
         let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
         weir_tools::usage::explained(error, &Cli::command(), words).exit()
