@@ -263,9 +263,33 @@ impl Desk {
                 if why == Verdict::Busy {
                     return Err(full(&self.terms.full.grants));
                 }
+                let why = self.last_word(till, call, slot, why);
                 Err(too_much(till, owner, amount, why))
             }
         }
+    }
+
+    /// The reason to give to an ask that was refused. One that does not wait hears the bank's last word, which may be older than what came
+    /// back: that is no final word.
+    fn last_word(&mut self, till: &mut Till, call: &Call, slot: u32, why: Verdict) -> Verdict {
+        let is_limit =
+            matches!(why, Verdict::Exhausted | Verdict::DayExhausted | Verdict::WindowExhausted);
+        if !is_limit || self.wait_ms(call) > 0 {
+            return why;
+        }
+        let now_ms = till.clock.steady_ms();
+        self.returns.look(now_ms);
+        if !self.returns.doubts(slot, now_ms) {
+            return why;
+        }
+        till.doubt(slot);
+        Verdict::PurseEmpty
+    }
+
+    /// Another configuration is in force: limits may have been raised.
+    pub(crate) fn configured(&mut self, now_ms: u64) {
+        self.grants = Grants::default();
+        self.returns.note(now_ms);
     }
 
     /// Begins a call, whose place in its request is the next.
@@ -575,7 +599,8 @@ impl Desk {
 fn too_much(till: &Till, owner: Owner, amount: Amount, why: Verdict) -> Outcome {
     let refused = Outcome::refused(why);
     if why == Verdict::PurseEmpty {
-        let wait_ms = till.returns_ms(owner.slot, amount).map(|ms| ms.saturating_sub(till.at.now_ms));
+        let wait_ms =
+            till.returns_ms(owner.slot, amount).map(|ms| ms.saturating_sub(till.at.now_ms));
         return wait_ms.map_or(refused, |ms| Outcome::refused_for(why, ms));
     }
     let is_limit =

@@ -334,7 +334,7 @@ impl Door for SpendDoor {
             Heard::Echo(reply) => self.desk.fills.reached(reply.number()),
             Heard::Answer(id, Answer::Budget(found)) => stand(id, found.as_deref(), outbox),
             // What is known of grants is forgotten.
-            Heard::Configured => self.desk.grants = Grants::default(),
+            Heard::Configured => self.desk.configured(till.clock.steady_ms()),
             Heard::Stopping => self.stopping = true,
             _ => {}
         }

@@ -1,7 +1,7 @@
 //! Whether calls gave money back lately, at this worker or another: what the bank said before it heard of that is no last word. Whose money it is does not
 //! matter: what comes back to one budget may be there for another below the same parent.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::counters::WorkerCounters;
@@ -11,6 +11,9 @@ const HEARD_MS: u64 = 50;
 
 /// Slots of which it is remembered that the bank's word is newer than what came back; calls for others ask once more each.
 const NEWER_MAX: usize = 4_096;
+
+/// How long a call that does not wait trusts the word that the last doubt of it brought, ms, whatever came back since.
+const TRUSTED_MS: u64 = 2_000;
 
 /// What came back.
 #[derive(Debug, Default)]
@@ -25,6 +28,8 @@ pub(super) struct Returns {
     at_ms: u64,
     /// Slots whose money the bank was asked for since, and had no more.
     newer: HashSet<u32>,
+    /// Slots of which calls that do not wait doubted the bank's word: [`Returns::count`] then, and when.
+    doubted: HashMap<u32, (u64, u64)>,
 }
 
 impl Returns {
@@ -68,6 +73,25 @@ impl Returns {
             None => self.count > 0 && now_ms < self.at_ms + HEARD_MS && !self.newer.contains(&slot),
         }
     }
+
+    /// Is the bank's last word of a slot to be doubted by a call that does not wait for another? Once after money came back: what the bank says
+    /// to that is the word for the calls behind.
+    pub(super) fn doubts(&mut self, slot: u32, now_ms: u64) -> bool {
+        let trusted = |(count, at_ms): &(u64, u64)| {
+            *count == self.count || now_ms < at_ms.saturating_add(TRUSTED_MS)
+        };
+        if self.count == 0
+            || self.newer.contains(&slot)
+            || self.doubted.get(&slot).is_some_and(trusted)
+        {
+            return false;
+        }
+        if self.doubted.len() >= NEWER_MAX {
+            self.doubted.clear();
+        }
+        self.doubted.insert(slot, (self.count, now_ms));
+        true
+    }
 }
 
 #[cfg(test)]
@@ -98,6 +122,22 @@ mod tests {
         returns.note_no(7, returns.count());
         returns.look(2_001);
         assert!(!returns.came_after(None, 7, 2_001), "asked since");
+    }
+
+    #[test]
+    fn a_call_that_does_not_wait_doubts_a_word_once_after_money_came_back() {
+        let mut returns = Returns::default();
+        assert!(!returns.doubts(7, 0), "nothing came back");
+        returns.note(1_000);
+        assert!(returns.doubts(7, 90_000), "however long ago");
+        assert!(!returns.doubts(7, 99_000) && returns.doubts(8, 99_000), "asked since");
+        returns.note(99_000);
+        assert!(returns.doubts(7, 99_001));
+        returns.note(99_002);
+        assert!(!returns.doubts(7, 101_000) && returns.doubts(7, 101_001), "now and then");
+        returns.note(200_000);
+        returns.note_no(7, returns.count());
+        assert!(!returns.doubts(7, 300_000), "who waited asked since");
     }
 
     #[test]
