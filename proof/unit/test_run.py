@@ -25,7 +25,7 @@ CASES = [
     ("example", [], "== failed: examples in comments"),
     ("aborts", [], "door-http: lib door_http broke off with exit code -6"),
     ("exits", [], "door-http: lib door_http broke off with exit code 0"),
-    ("hangs", [], "door-http: lib door_http did not end in 3.0 s; unfinished: tests::hangs"),
+    ("hangs", [], "door-http: lib door_http finished nothing more for 3.0 s; unfinished: tests::hangs"),
     ("vanishing", [], "== failed: door-http: gone\n"),
     ("--cfg plant_build_error", [], "the tests do not build"),
 ]
