@@ -38,7 +38,7 @@ struct PairsArgs {
     /// The same work in small, to see that it runs: the figures mean nothing.
     #[arg(long)]
     smoke: bool,
-    /// Writes the figures as JSON, for the cost sheet. Where groups are named, pairs of others that are in the file stay there.
+    /// Writes the figures as JSON, for the cost sheet. Pairs of other groups that are in the file stay there.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Writes the figures as a document.
@@ -73,8 +73,7 @@ fn pairs(args: &PairsArgs) -> Result<(), Error> {
         print!("{}", tables(&pairs));
         made.extend(pairs);
     }
-    let known = args.json.as_ref().filter(|_| !args.names.is_empty());
-    let known = known.and_then(|path| std::fs::read_to_string(path).ok());
+    let known = args.json.as_ref().and_then(|path| std::fs::read_to_string(path).ok());
     let sheet = match known {
         Some(known) => json_beside(&known, &origin, &made)?,
         None => json(&origin, &made),

@@ -22,8 +22,7 @@
 //! - handover: *sealed* stored `Relaxed`; *sealed* read `Relaxed`; the bank unparked before *sealed* is stored; the end told without the
 //!   lock; the lock let go between the look and the sleep; a gathering writer not woken by who waits; who waits forgotten when others come.
 //!
-//! Not here: `table::ring` has no atomics of its own (they are `rtrb`'s), and `after` relies on time where a push meets a worker
-//! that falls asleep (`FIRST_SLEEP` in `after/src/worker.rs`), which loom does not know.
+//! Not here: `table::ring`, which has no atomics of its own (they are `rtrb`'s).
 // The included files have tests of their own, which run where the files belong, also under `cargo test --lib`.
 #![cfg(not(test))]
 

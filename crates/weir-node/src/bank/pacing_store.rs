@@ -8,9 +8,10 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 use std::path::Path;
-use std::time::Duration;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::thread::Builder;
+use std::time::{Duration, Instant as Clock};
 
-use after::{After, Items, Producer, Setup};
 use gate_pacing::{Bin, History, Hour, LandscapeLearner, Rebase};
 use ledger::Amount;
 use money::Instant;
@@ -25,8 +26,10 @@ const NAME: &str = "pacing.bin";
 const PAUSE_MS: u64 = 60_000;
 /// Budgets written in one tick of pacing.
 const SLOTS_A_TICK: usize = 1_024;
-/// The last saving waits so long for the disk.
+/// How long the last saving waits for the disk.
 const FINISH_WITHIN: Duration = Duration::from_secs(60);
+/// Between two attempts to hand over the last saving.
+const RETRY: Duration = Duration::from_millis(5);
 
 /// What an earlier run learned, by budget.
 pub(crate) type Memory = HashMap<u64, Known>;
@@ -56,25 +59,28 @@ pub(crate) struct PacingSaver {
     bytes: Vec<u8>,
     next_slot: usize,
     due_ms: u64,
-    to_disk: Producer<Vec<u8>>,
-    disk: After,
+    to_disk: SyncSender<Vec<u8>>,
+    /// Disconnected once the thread that writes has ended.
+    ended: Receiver<()>,
 }
 
 impl PacingSaver {
     /// Starts the thread that writes.
     pub(crate) fn start(data: &Path) -> Result<PacingSaver, StartError> {
         let path = data.join(NAME);
-        let mut setup = Setup::new("pacing-keeper", 1);
-        let to_disk = setup.producer();
-        let disk = setup.start(move |savings: &mut Items<'_, Vec<u8>>| {
+        let (to_disk, savings) = sync_channel::<Vec<u8>>(1);
+        let (runs, ended) = sync_channel(0);
+        let write_all = move || {
+            let _runs: SyncSender<()> = runs;
             for bytes in savings {
                 if let Err(error) = write(&path, &bytes) {
                     tracing::warn!(path = %path.display(), %error, "what pacing learned is not saved");
                 }
             }
-        });
-        let disk = disk.map_err(|e| system("a thread", &e.source))?;
-        Ok(PacingSaver { bytes: MAGIC.to_vec(), next_slot: 0, due_ms: 0, to_disk, disk })
+        };
+        let keeper = Builder::new().name("pacing-keeper".to_owned()).spawn(write_all);
+        keeper.map_err(|e| system("a thread", &e))?;
+        Ok(PacingSaver { bytes: MAGIC.to_vec(), next_slot: 0, due_ms: 0, to_disk, ended })
     }
 
     /// Takes the next part; hands the whole to the disk at the end. `ids` are the budgets by slot.
@@ -97,7 +103,7 @@ impl PacingSaver {
         let whole = std::mem::replace(&mut self.bytes, MAGIC.to_vec());
         (self.next_slot, self.due_ms) = (0, now_ms + PAUSE_MS);
         // No room: the disk is more than a saving behind. The next one holds more.
-        let _ = self.to_disk.push(whole);
+        let _ = self.to_disk.try_send(whole);
     }
 
     /// Plans have changed: they are saved from the next tick on.
@@ -109,9 +115,12 @@ impl PacingSaver {
     pub(crate) fn finish(mut self, pacer: &Pacer, ids: impl Fn(u32) -> u64, slots: usize) {
         self.bytes = MAGIC.to_vec();
         self.encode(pacer, &ids, 0..slots);
-        let PacingSaver { bytes, mut to_disk, disk, .. } = self;
-        let queued = to_disk.push_wait(bytes, FINISH_WITHIN).is_ok();
-        if !(queued && disk.finish(FINISH_WITHIN).is_complete()) {
+        let PacingSaver { bytes, to_disk, ended, .. } = self;
+        let until = Clock::now() + FINISH_WITHIN;
+        let queued = send_until(&to_disk, bytes, until);
+        drop(to_disk);
+        let rest = until.saturating_duration_since(Clock::now());
+        if !(queued && ended.recv_timeout(rest) == Err(RecvTimeoutError::Disconnected)) {
             tracing::warn!("the disk took too long: the latest figures of pacing are not saved");
         }
     }
@@ -126,7 +135,19 @@ impl PacingSaver {
     }
 }
 
-/// Whole, or not at all.
+/// Waits for room at most until this time; returns whether the saving is queued.
+fn send_until(to_disk: &SyncSender<Vec<u8>>, mut saving: Vec<u8>, until: Clock) -> bool {
+    loop {
+        match to_disk.try_send(saving) {
+            Ok(()) => return true,
+            Err(TrySendError::Full(back)) if Clock::now() < until => saving = back,
+            Err(_) => return false,
+        }
+        std::thread::sleep(RETRY);
+    }
+}
+
+/// Writes the file whole, or not at all.
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let new = path.with_extension("bin.new");
     let mut file = private::create(&new)?;
@@ -227,6 +248,7 @@ fn take(rest: &mut &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use weir_pacer::PacerOptions;
 
     fn learned(seed: u64) -> Learned {
         let mut hours = *History::default().hours();
@@ -275,6 +297,18 @@ mod tests {
             let end = body.len() - 1 - cut;
             prop_assert!(decode(&sealed(body[..end].to_vec())).is_none());
         }
+    }
+
+    #[test]
+    fn the_last_saving_is_written_before_the_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let saver = PacingSaver::start(folder.path()).unwrap();
+        // The disk is a saving behind.
+        saver.to_disk.send(MAGIC.to_vec()).unwrap();
+        saver.to_disk.send(MAGIC.to_vec()).unwrap();
+        saver.finish(&Pacer::new(PacerOptions::default()), |slot| u64::from(slot), 0);
+        let bytes = std::fs::read(folder.path().join(NAME)).unwrap();
+        assert!(decode(&bytes).is_some());
     }
 
     #[test]

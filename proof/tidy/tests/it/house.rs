@@ -54,9 +54,8 @@ fn links(tree: &Tree) -> Vec<String> {
     tidy::broken_links(tree).iter().map(ToString::to_string).collect()
 }
 
-/// Threads that nothing of ours starts by a name that stands in the code: the process's own, one that `after` names, and those of a
-/// library.
-const NAMED_ELSEWHERE: [&str; 4] = ["main", "pacing-keeper", "fjall", "jemalloc"];
+/// Threads that nothing of ours starts by a name that stands in the code: the process's own, and those of a library.
+const NAMED_ELSEWHERE: [&str; 3] = ["main", "fjall", "jemalloc"];
 
 fn threads_and_queues(tree: &Tree) -> Vec<String> {
     let page = tree.page("ARCHITECTURE.md").unwrap();

@@ -2,7 +2,7 @@
 
 use fix::{DataFields, Frame, Framing, Index, Message, Simd, frame};
 
-use crate::pairs::scan::messages::messages;
+use super::messages::messages;
 use crate::pairs::{Meaning, Pair};
 use crate::race::{Done, Way, each, race};
 use crate::{Error, Size};

@@ -1,4 +1,4 @@
-//! The store of messages: beside hash maps that forget everything with the process, and its writes beside a thread that does them later.
+//! The store of messages beside hash maps that forget everything with the process.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -6,13 +6,12 @@ use std::hint::black_box;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use after::{After, Items, Producer, PushError, Setup};
 use fix_session::{Durability, MemoryStore, MessageStore, MessageStores};
 use fix_store::{FileStores, NumbersFile, Options};
 use probe::compare::Random;
 use probe::{Cycles, Histogram, ticks};
 
-use crate::pairs::scan::messages::messages;
+use super::messages::messages;
 use crate::pairs::{Meaning, Pair};
 use crate::race::{Done, TimedWay, race_timed};
 use crate::{Error, Size};
@@ -26,7 +25,6 @@ const RUN: usize = 16;
 const STEP: usize = 16;
 const SEED: u64 = 0xf1f1_5703;
 const UNIX_MS: i64 = 1_795_428_930_000;
-const FINISH_WITHIN: Duration = Duration::from_secs(60);
 /// No message of the pair is longer.
 const MESSAGE_BYTES_MAX: usize = 512;
 
@@ -35,7 +33,7 @@ type Slow = HashMap<u64, Box<[u8]>>;
 
 pub(super) fn run(size: Size) -> Result<Vec<Pair>, Error> {
     let messages = messages(size.pick(MESSAGES, 200), SEED);
-    Ok(vec![insert(size, &messages)?, lookup(size, &messages)?, deferred(size, &messages)?])
+    Ok(vec![insert(size, &messages)?, lookup(size, &messages)?])
 }
 
 /// Keeps messages under ascending numbers from 1 on, and finds them.
@@ -245,83 +243,6 @@ fn tails(measure: impl Fn(&str, &mut Histogram) -> Result<(), Error>) -> Result<
         let _ = writeln!(text, "| {name} | {p50:.0} | {p99:.0} | {p999:.0} |");
     }
     Ok(text)
-}
-
-/// A message on its way to the thread that writes.
-#[derive(Clone, Copy)]
-struct Handed {
-    bytes: [u8; MESSAGE_BYTES_MAX],
-    len: usize,
-}
-
-fn deferred(size: Size, messages: &[Vec<u8>]) -> Result<Pair, Error> {
-    let inline = |step: usize| {
-        move || {
-            let Ok(mut files) = Files::open() else { return NOTHING };
-            let began = Instant::now();
-            for (at, message) in messages.iter().enumerate() {
-                let _ = files.stores.store(0).put(black_box(message));
-                if (at + 1) % step == 0 {
-                    files.flush();
-                }
-            }
-            files.flush();
-            let took = began.elapsed();
-            (
-                Done {
-                    operations: messages.len() as u64,
-                    result: files.stores.store(0).next_out(),
-                },
-                took,
-            )
-        }
-    };
-    let later = || later(messages).unwrap_or(NOTHING);
-    let ways: Vec<TimedWay<'_>> = vec![
-        ("inline, 16 a step", Box::new(inline(STEP))),
-        ("inline, one a step", Box::new(inline(1))),
-        ("handed to a thread", Box::new(later)),
-    ];
-    let outcomes = race_timed(size.pick(ROUNDS, 1), ways)?;
-    let meaning = Meaning {
-        rival: Some("handed to a thread"),
-        faster: "handing messages over costs as much as writing them in steps",
-        slower: "a thread that writes takes that off the worker; it is not done, because a message would leave before it is kept, or wait for the thread",
-        level: "a thread that writes takes nothing off the worker",
-    };
-    let what = format!(
-        "Time of the thread that has {} messages to keep in the files of a session, `written`: it writes itself, or copies each \
-         message into a ring and another thread writes.",
-        messages.len()
-    );
-    Ok(Pair::new("fix/deferred", what, "message", outcomes, &meaning))
-}
-
-/// The time of handing all messages over, and what was kept in the end.
-fn later(messages: &[Vec<u8>]) -> Result<(Done, Duration), Error> {
-    let folder = tempfile::tempdir().map_err(|e| failed("making a folder", e))?;
-    let mut stores = open(folder.path())?;
-    let mut setup = Setup::new("fix-messages", messages.len());
-    let mut producer: Producer<Handed> = setup.producer();
-    let after: After = setup
-        .start(move |items: &mut Items<'_, Handed>| {
-            items.for_each(|one| drop(stores.store(0).put(&one.bytes[..one.len])));
-            let _ = stores.flush(&[0]);
-        })
-        .map_err(|error| failed("starting a thread", error.source))?;
-    let began = Instant::now();
-    for message in messages {
-        let mut one = Handed { bytes: [0; MESSAGE_BYTES_MAX], len: message.len() };
-        one.bytes[..message.len()].copy_from_slice(black_box(message));
-        if let Err(PushError::Full(one)) = producer.push(one) {
-            let _ = producer.push_wait(one, FINISH_WITHIN);
-        }
-    }
-    let took = began.elapsed();
-    let _ = after.finish(FINISH_WITHIN);
-    drop(producer);
-    let result = open(folder.path())?.store(0).next_out();
-    Ok((Done { operations: messages.len() as u64, result }, took))
 }
 
 fn failed(action: &str, error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {

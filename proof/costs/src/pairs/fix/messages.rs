@@ -4,8 +4,6 @@ use std::fmt::Write as _;
 
 use probe::compare::Random;
 
-/// No message is longer.
-pub(super) const MESSAGE_BYTES_MAX: usize = 512;
 const SOH: char = '\u{1}';
 
 /// New orders and execution reports, half and half.
