@@ -21,8 +21,7 @@ use weir_config::campaign_index::{CampaignIndex, ExchangeTerms};
 use weir_config::config::Config;
 use weir_config::doors::DOORS;
 
-use crate::counters::WorkerCounters;
-use crate::doors::{DoorId, DoorTerms, Doors, OnDoors, Parts, Session};
+use crate::doors::{DoorId, DoorSet, DoorTerms, Doors, OnDoors, Parts, Session};
 use crate::error::StartError;
 use crate::messages::{Down, Up};
 use crate::tokens::Tokens;
@@ -64,7 +63,7 @@ impl Bench {
         until_warm(&profiles)?;
         let handle = Handle::new().map_err(|error| error.to_string())?;
         let parts = Parts { terms, profiles };
-        let counters = Arc::new(WorkerCounters::default());
+        let counters = Arc::new(Doors::counters());
         let mut doors = Doors::new(&parts, OnDoors::ALL, 0, handle.waker(), &counters);
         let hand = HandClock::new(START_MS);
         let till = till(config, budgets, &hand, Arc::clone(&counters.refusals))?;

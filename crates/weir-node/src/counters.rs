@@ -1,5 +1,6 @@
 //! What one thread of a node counts and others read: figures of purses, verdicts by budget, signs of life. Each has one writer.
 
+use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{
     AtomicI64, AtomicU64,
@@ -10,12 +11,7 @@ use std::time::Instant;
 use ::counters::{Counter, counters};
 use probe::ClockState;
 use weir_till::LastRefusals;
-use wire::{Reason, Verdict};
 
-use crate::doors::fix::counts::FixCounts;
-use crate::doors::keys::counts::KeysCounts;
-use crate::doors::openrtb::counts::SeenCounts;
-use crate::doors::spend;
 use crate::thread::ThreadMeter;
 
 /// Signs of life of the bank's thread. Written by it alone, read by anybody.
@@ -145,31 +141,20 @@ impl ReturnedElsewhere {
     }
 }
 
+/// What one door of a worker counts, for whoever knows of what type it is.
+pub type DoorCounts = Arc<dyn Any + Send + Sync>;
+
 counters! {
-    /// Counters of one worker. Written by it alone, read by anybody.
-    #[derive(Debug)]
+    /// Counters of one worker, and of its doors. Written by it alone, read by anybody.
+    #[derive(Debug, Default)]
     pub struct WorkerCounters of Counter, in "doors.batch" {
-        remembered: "Asks answered from memory (flag `remember`).";
-        out_of_scope: "Asks that named a budget outside the scopes of their token; answered `unknown_budget`.";
         waiting: "Frames and notices that wait for the bank now.", level(), name("resolves_waiting"), elsewhere("weir_queue_depth");
         clock_back: "Backward steps of the system's clock that a worker held back.";
     } also {
-        /// Asks by verdict.
-        pub(crate) verdicts: Vec<AtomicU64>,
-        /// Confirms, settles and releases by verdict.
-        pub(crate) resolved: Vec<AtomicU64>,
-        /// Frames refused by reason.
-        pub(crate) refused: Vec<AtomicU64>,
+        /// What its doors count.
+        doors: Vec<DoorCounts>,
         /// The last refused asks.
         pub refusals: Arc<LastRefusals>,
-        /// The OpenRTB door's.
-        pub openrtb: SeenCounts,
-        /// The spend door's.
-        pub spend: spend::counts::SeenCalls,
-        /// The FIX door's.
-        pub fix: FixCounts,
-        /// The keys door's.
-        pub keys: KeysCounts,
         /// Money that calls at other workers gave back.
         pub(crate) returned: ReturnedElsewhere,
         /// Which kernel thread it is, for its CPU time.
@@ -177,41 +162,24 @@ counters! {
     }
 }
 
-impl Default for WorkerCounters {
-    fn default() -> WorkerCounters {
-        let row = || (0..256).map(|_| AtomicU64::new(0)).collect();
-        WorkerCounters {
-            verdicts: row(),
-            resolved: row(),
-            refused: row(),
-            refusals: Arc::default(),
-            remembered: Counter::default(),
-            out_of_scope: Counter::default(),
-            waiting: Counter::default(),
-            clock_back: Counter::default(),
-            openrtb: SeenCounts::default(),
-            spend: spend::counts::SeenCalls::default(),
-            fix: FixCounts::default(),
-            keys: KeysCounts::default(),
-            returned: ReturnedElsewhere::default(),
-            thread: ThreadMeter::default(),
-        }
-    }
-}
-
 impl WorkerCounters {
-    /// Asks that got this verdict.
-    pub fn verdict(&self, verdict: Verdict) -> u64 {
-        self.verdicts[usize::from(verdict.as_raw())].load(Relaxed)
+    /// Counters of a worker whose doors count in these.
+    pub fn with(doors: Vec<DoorCounts>) -> WorkerCounters {
+        WorkerCounters { doors, ..WorkerCounters::default() }
     }
 
-    pub(crate) fn resolved(&self, verdict: Verdict) -> u64 {
-        self.resolved[usize::from(verdict.as_raw())].load(Relaxed)
+    /// What the door that counts in a `C` counted.
+    ///
+    /// # Panics
+    /// If the worker's set has no such door.
+    pub fn of<C: Any>(&self) -> &C {
+        self.doors.iter().find_map(|counts| counts.downcast_ref()).expect(NO_SUCH_DOOR)
     }
 
-    /// Frames that were refused for this reason.
-    pub fn refused(&self, reason: Reason) -> u64 {
-        self.refused[usize::from(reason.as_raw())].load(Relaxed)
+    /// The same, for the door itself, which writes there.
+    pub(crate) fn own<C: Any + Send + Sync>(&self) -> Arc<C> {
+        let mut own = self.doors.iter().filter_map(|counts| Arc::clone(counts).downcast().ok());
+        own.next().expect(NO_SUCH_DOOR)
     }
 
     /// CPU time of the worker's thread, ns; 0 where the kernel does not tell.
@@ -219,3 +187,5 @@ impl WorkerCounters {
         self.thread.cpu_ns()
     }
 }
+
+const NO_SUCH_DOOR: &str = "each door of a set counts in a type of its own";

@@ -360,12 +360,14 @@ mod tests {
     use std::sync::atomic::Ordering::Relaxed;
 
     use super::*;
+    use crate::doors::batch::counts::BatchCounts;
     use crate::doors::openrtb::counts::{Counts, Happening};
+    use crate::doors::{DoorSet, Doors};
     use wire::Verdict;
 
     /// Workers' probes of which every turn is sampled.
     fn one_worker() -> (Arc<WorkerCounters>, NodeProbes, Sources) {
-        let counters = Arc::new(WorkerCounters::default());
+        let counters = Arc::new(Doors::counters());
         let (probes, sources) = Sources::new(1, &[Arc::clone(&counters)]);
         (counters, probes, sources)
     }
@@ -385,7 +387,8 @@ mod tests {
         let (counters, mut probes, sources) = one_worker();
         let worker = &mut probes.workers[0];
         let count = |verdict: Verdict, asks| {
-            counters.verdicts[usize::from(verdict.as_raw())].store(asks, Relaxed);
+            counters.of::<BatchCounts>().verdicts[usize::from(verdict.as_raw())]
+                .store(asks, Relaxed);
         };
         worker.begin();
         turn(worker, &[(WorkerStage::Lookup, 10), (WorkerStage::Judge, 10)]);
@@ -395,11 +398,12 @@ mod tests {
         turn(worker, &[(WorkerStage::Lookup, 5)]);
         count(Verdict::Granted, 19);
         count(Verdict::Paced, 3);
-        counters.resolved[usize::from(Verdict::Settled.as_raw())].store(2, Relaxed);
+        counters.of::<BatchCounts>().resolved[usize::from(Verdict::Settled.as_raw())]
+            .store(2, Relaxed);
         let mut happened = Counts::default();
         happened.add(Happening::Requests, 4);
         happened.add(Happening::Bill, 1);
-        happened.publish(&counters.openrtb);
+        happened.publish(counters.of());
 
         let measured = Reading::take(&sources).since(&earlier);
         assert_eq!(measured.requests, [vec![12, 2], vec![4, 1], vec![0, 0], vec![], vec![]]);
@@ -419,7 +423,7 @@ mod tests {
 
     #[test]
     fn parts_are_of_turns_of_their_own() {
-        let counters = Arc::new(WorkerCounters::default());
+        let counters = Arc::new(Doors::counters());
         let (mut probes, sources) = Sources::new(2, &[counters]);
         let worker = &mut probes.workers[0];
         let (mut by_stages, mut by_parts) = (0, 0);
@@ -443,7 +447,7 @@ mod tests {
 
     #[test]
     fn without_sampling_nothing_is_recorded() {
-        let counters = Arc::new(WorkerCounters::default());
+        let counters = Arc::new(Doors::counters());
         let (mut probes, sources) = Sources::new(0, &[counters]);
         let worker = &mut probes.workers[0];
         for _ in 0..1_000 {

@@ -31,7 +31,7 @@ use crate::doors::fix::checkpoints::known as fix_known;
 use crate::doors::fix::desk::FixDesk;
 use crate::doors::keys::desk::KeysDesk;
 use crate::doors::keys::{self as keys_door, KeysThreads};
-use crate::doors::{self, DoorTerms, Doors, OnDoors, Parts};
+use crate::doors::{self, DoorSet, DoorTerms, Doors, OnDoors, Parts};
 use crate::error::{StartError, system};
 use crate::known::Permits;
 use crate::measured::{NodeProbes, Sources};
@@ -459,7 +459,7 @@ fn join() -> Result<(Link, End), StartError> {
     let handle = Handle::new().map_err(|e| system("an event descriptor", &e))?;
     let (up, from_worker) = ring::channel(RING_LEN);
     let (to_worker, down) = ring::channel(RING_LEN);
-    let counters = Arc::new(WorkerCounters::default());
+    let counters = Arc::new(Doors::counters());
     let link = Link {
         up: from_worker,
         down: to_worker,

@@ -341,7 +341,7 @@ impl<D: DoorSet> Worker<D> {
             return;
         }
         self.gauged_ms = steady_ms;
-        self.doors.publish(&self.counters);
+        self.doors.publish();
         self.counters.waiting.set(self.doors.waiting() as u64);
         self.counters.clock_back.set(till.clock.state().stepped_back);
         let gauges = &till.snapshot.cells.gauges;

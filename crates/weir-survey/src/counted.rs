@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 use weir_node::bank::Report;
 use weir_node::bank::books::Totals;
 use weir_node::counters::WorkerCounters;
+use weir_node::doors::batch::counts::BatchCounts;
 use weir_node::doors::fix::counts::FixCounts;
 use weir_node::doors::keys::counts::KeysCounts;
 use weir_node::doors::openrtb::counts::{Happening, Reasons, happenings};
@@ -203,15 +204,17 @@ impl Registry {
 
     fn of(places: Places<'_>) -> Registry {
         let Places { loops, workers, report, profiles, file, clock, memory } = places;
-        let openrtb = workers.iter().map(|worker| &worker.openrtb);
+        let openrtb = workers.iter().map(|worker| worker.of());
         let mut all = Registry::default();
         all.add(Totals::DEFINITIONS, report.iter().map(|report| report.totals.values()));
         all.each(VERDICTS, report.map(|report| named(&report.totals.verdicts)));
         all.each(RESOLVED, report.map(|report| named(&report.resolved)));
+        let batch = workers.iter().map(|worker| worker.of::<BatchCounts>());
         let refused = |reason: &Reason| {
-            (reason.name(), workers.iter().map(|worker| worker.refused(*reason)).sum())
+            (reason.name(), batch.clone().map(|counts| counts.refused(*reason)).sum())
         };
         all.each(REFUSED, Some(Reason::ALL.iter().map(refused).collect()));
+        all.add(BatchCounts::DEFINITIONS, batch.map(BatchCounts::values));
         all.add(WorkerCounters::DEFINITIONS, workers.iter().map(|worker| worker.values()));
         all.add(Counters::DEFINITIONS, loops.iter().map(|one| one.counters().values()));
         let over_loops = |read: &dyn Fn(&Counters) -> u64| {
@@ -226,13 +229,19 @@ impl Registry {
         for (reasons, definition) in OPENRTB {
             all.each(definition, Some(reasons.sums(openrtb.clone())));
         }
-        let calls = workers.iter().map(|worker| &worker.spend);
+        let calls = workers.iter().map(|worker| worker.of());
         all.add(&spend::Happening::DEFINITIONS, [spend::happenings(calls.clone())].into_iter());
         for (reasons, definition) in SPEND {
             all.each(definition, Some(reasons.sums(calls.clone())));
         }
-        all.add(FixCounts::DEFINITIONS, workers.iter().map(|worker| worker.fix.values()));
-        all.add(KeysCounts::DEFINITIONS, workers.iter().map(|worker| worker.keys.values()));
+        all.add(
+            FixCounts::DEFINITIONS,
+            workers.iter().map(|worker| worker.of::<FixCounts>().values()),
+        );
+        all.add(
+            KeysCounts::DEFINITIONS,
+            workers.iter().map(|worker| worker.of::<KeysCounts>().values()),
+        );
         all.add(ledger::Counts::DEFINITIONS, report.iter().map(|report| report.bank.values()));
         let journals = report.map(|report| &report.journal);
         let journal = journals.iter().map(|journal| journal.values());

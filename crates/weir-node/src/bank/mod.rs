@@ -43,6 +43,7 @@ use weir_till::{
 use wire::{BudgetName, Handle, Verdict};
 
 use crate::counters::{Pulse, WorkerCounters};
+use crate::doors::batch::counts::BatchCounts;
 use crate::measured::Probes;
 use crate::memory::{self, Part};
 use crate::messages::{Answer, Down, Old, Up};
@@ -977,8 +978,8 @@ impl BankThread {
     }
 
     fn totals(&self) -> Totals {
-        let asked = self.count(WorkerCounters::verdict);
-        let resolved = self.count(WorkerCounters::resolved);
+        let asked = self.count(BatchCounts::verdict);
+        let resolved = self.count(BatchCounts::resolved);
         let granted = asked.iter().find(|(verdict, _)| *verdict == Verdict::Granted);
         Totals {
             worker_cpu_ns: self.links.iter().map(|link| link.counters.cpu_ns()).sum(),
@@ -991,9 +992,9 @@ impl BankThread {
     }
 
     /// Sums over the workers, verdicts that occurred.
-    fn count(&self, read: impl Fn(&WorkerCounters, Verdict) -> u64) -> Vec<(Verdict, u64)> {
+    fn count(&self, read: impl Fn(&BatchCounts, Verdict) -> u64) -> Vec<(Verdict, u64)> {
         let sum = |verdict: &Verdict| {
-            let workers = self.links.iter().map(|link| read(&link.counters, *verdict));
+            let workers = self.links.iter().map(|link| read(link.counters.of(), *verdict));
             (*verdict, workers.sum::<u64>())
         };
         Verdict::ALL.iter().map(sum).filter(|(_, count)| *count > 0).collect()
@@ -1002,7 +1003,7 @@ impl BankThread {
     fn report(&self) -> Report {
         Report {
             totals: self.totals(),
-            resolved: self.count(WorkerCounters::resolved),
+            resolved: self.count(BatchCounts::resolved),
             bank: self.bank.counts(),
             budgets: self.bank.slots(),
             grants: self.bank.grants(),

@@ -13,7 +13,7 @@ use weir_till::Made;
 use wire::Action;
 
 use super::*;
-use crate::doors::DoorFacts;
+use crate::doors::{DoorFacts, DoorSet, Doors};
 use crate::known::Permits;
 use crate::measured::Sources;
 
@@ -54,7 +54,7 @@ impl Bench {
                 up: from_worker,
                 down: to_worker,
                 waker: handle.waker(),
-                counters: Arc::new(WorkerCounters::default()),
+                counters: Arc::new(Doors::counters()),
                 backlog: VecDeque::new(),
             });
         }

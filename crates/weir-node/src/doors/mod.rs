@@ -4,7 +4,7 @@
 //! worker is the `Till`. `doors!` makes a worker's set of doors out of a list: what is kept per connection, which of them a listener
 //! belongs to, who hears an answer of the bank. All of it is static dispatch.
 
-pub(crate) mod batch;
+pub mod batch;
 mod entrance;
 pub mod fix;
 mod heard;
@@ -108,6 +108,8 @@ pub(crate) trait Door {
     const JUDGE: Option<(ledger::Door, MemoJudge)> = None;
     /// What it keeps per connection.
     type Conn;
+    /// What it counts on a worker.
+    type Counts: Default + Send + Sync + 'static;
 
     /// What became of the requests that decide, over these workers.
     fn outcomes(_counters: &[Arc<WorkerCounters>]) -> Outcomes {
@@ -228,7 +230,7 @@ pub(crate) trait Door {
     }
 
     /// Writes the door's counts where other threads read them.
-    fn publish(&mut self, _counters: &WorkerCounters) {}
+    fn publish(&mut self) {}
 
     /// What became of a campaign in this worker's auctions; `None` where the door holds none.
     fn fates(&self, _till: &Till, _campaign: u64) -> Option<Fates> {
@@ -286,6 +288,8 @@ pub(crate) trait DoorSet {
     /// The doors by place, which is the order of the listeners.
     const FACTS: &'static [DoorFacts];
 
+    /// Counters of a worker with these doors.
+    fn counters() -> WorkerCounters;
     /// See [`Door::woke`].
     fn woke(&mut self);
     /// A connection was accepted on the listener with this index.
@@ -364,7 +368,7 @@ pub(crate) trait DoorSet {
     /// See [`Door::is_drained`].
     fn is_drained(&self) -> bool;
     /// See [`Door::publish`].
-    fn publish(&mut self, counters: &WorkerCounters);
+    fn publish(&mut self);
     /// The first of [`Door::fates`].
     fn fates(&self, till: &Till, campaign: u64) -> Option<Fates>;
 }
@@ -398,6 +402,12 @@ macro_rules! doors {
             type Session = $session;
             const FACTS: &'static [$crate::doors::DoorFacts] =
                 &[$($crate::doors::DoorFacts::of::<$door>()),+];
+
+            fn counters() -> $crate::counters::WorkerCounters {
+                $crate::counters::WorkerCounters::with(vec![
+                    $(std::sync::Arc::new(<$door as $crate::doors::Door>::Counts::default())),+
+                ])
+            }
 
             #[inline]
             fn woke(&mut self) {
@@ -610,8 +620,8 @@ macro_rules! doors {
                 $($crate::doors::Door::is_drained(&self.$field))&&+
             }
 
-            fn publish(&mut self, counters: &$crate::counters::WorkerCounters) {
-                $(if self.on.has($id::$name as usize) { $crate::doors::Door::publish(&mut self.$field, counters); })+
+            fn publish(&mut self) {
+                $(if self.on.has($id::$name as usize) { $crate::doors::Door::publish(&mut self.$field); })+
             }
 
             fn fates(&self, till: &weir_till::Till, campaign: u64) -> Option<gate_auction::Fates> {
@@ -653,14 +663,13 @@ impl Doors {
     ) -> Doors {
         let Parts { terms: DoorTerms { batch, openrtb, spend, fix, keys }, profiles } = parts;
         let (bids, calls) = (Arc::clone(openrtb), Arc::clone(spend));
-        let counters = || Arc::clone(counters);
         Doors {
             on,
-            batch: BatchDoor::new(DoorId::Batch as u8, Arc::clone(batch), counters()),
-            openrtb: OpenRtbDoor::new(DoorId::OpenRtb as u8, bids, profiles.clone()),
-            spend: SpendDoor::new(DoorId::Spend as u8, calls, counters()),
-            fix: FixDoor::new(on, DoorId::Fix as u8, fix, counters()),
-            keys: KeysDoor::new(keys.as_ref(), worker, waker, counters()),
+            batch: BatchDoor::new(DoorId::Batch as u8, Arc::clone(batch), counters),
+            openrtb: OpenRtbDoor::new(DoorId::OpenRtb as u8, bids, profiles.clone(), counters),
+            spend: SpendDoor::new(DoorId::Spend as u8, calls, Arc::clone(counters)),
+            fix: FixDoor::new(on, DoorId::Fix as u8, fix, counters),
+            keys: KeysDoor::new(keys.as_ref(), worker, waker, counters),
         }
     }
 }

@@ -22,6 +22,7 @@ use weir_config::config::Config;
 use weir_edits::Edits;
 use weir_node::bank::rows::{SurveyPart, SurveyRow};
 use weir_node::bank::{Command, ask};
+use weir_node::doors::fix::counts::FixCounts;
 use weir_node::tokens::Tokens;
 use weir_till::LastRefusal;
 
@@ -131,7 +132,7 @@ impl watch::Node for Watched {
     }
 
     fn fix_refused_logons(&self) -> u64 {
-        self.status.counters().iter().map(|of| of.fix.refused_logons.get()).sum()
+        self.status.counters().iter().map(|of| of.of::<FixCounts>().refused_logons.get()).sum()
     }
 
     fn fix_messages(&self, session: &str, page: &FixPage) -> Result<FixMessages, FixError> {

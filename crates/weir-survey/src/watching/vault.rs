@@ -11,9 +11,8 @@ pub(super) fn vault(status: &Status, page: &VaultPage) -> Vault {
     let Some(desk) = status.vault() else { return Vault::default() };
     let found = desk.standing(&page.after, page.max);
     let counters = status.counters();
-    let sum = |count: &dyn Fn(&KeysCounts) -> u64| {
-        counters.iter().map(|worker| count(&worker.keys)).sum()
-    };
+    let sum =
+        |count: &dyn Fn(&KeysCounts) -> u64| counters.iter().map(|worker| count(worker.of())).sum();
     let keys: Vec<VaultKey> = found.keys.into_iter().map(shown).collect();
     Vault {
         listen: Some(desk.listen().to_string()),

@@ -4,6 +4,7 @@
 //! purse judge each, make the tokens of those that were granted, all together.
 
 mod answers;
+pub mod counts;
 mod parking;
 mod resolving;
 
@@ -24,6 +25,7 @@ use wire::{
 };
 
 use self::answers::write_answer;
+use self::counts::BatchCounts;
 use self::parking::{Parked, Parking};
 use self::resolving::Resolving;
 use super::entrance::Entrance;
@@ -70,7 +72,7 @@ impl BatchTerms {
 pub(crate) struct BatchDoor {
     /// Its place among the worker's doors.
     number: u8,
-    counters: Arc<WorkerCounters>,
+    counters: Arc<BatchCounts>,
     terms: Arc<BatchTerms>,
     entrance: Entrance,
     remembered: Option<Remembered>,
@@ -108,14 +110,10 @@ struct BatchGate<'a> {
 
 impl BatchDoor {
     /// The door at this place of its set.
-    pub(crate) fn new(
-        number: u8,
-        terms: Arc<BatchTerms>,
-        counters: Arc<WorkerCounters>,
-    ) -> BatchDoor {
+    pub(crate) fn new(number: u8, terms: Arc<BatchTerms>, counters: &WorkerCounters) -> BatchDoor {
         BatchDoor {
             number,
-            counters,
+            counters: counters.own(),
             entrance: Entrance::new(&terms.auth_token, terms.tokens.as_ref()),
             remembered: None,
             resolving: Resolving::new(terms.waiting_max),
@@ -157,22 +155,23 @@ impl Door for BatchDoor {
             name: "ask",
             decides: true,
             stage: WorkerStage::Lookup,
-            count: |counters| sum(&counters.verdicts),
+            count: |counters| sum(&counters.of::<BatchCounts>().verdicts),
         },
         RequestKind {
             name: "resolve",
             decides: false,
             stage: WorkerStage::Resolve,
-            count: |counters| sum(&counters.resolved),
+            count: |counters| sum(&counters.of::<BatchCounts>().resolved),
         },
     ];
     type Conn = Session;
+    type Counts = BatchCounts;
 
     fn outcomes(counters: &[Arc<WorkerCounters>]) -> Outcomes {
         let asks =
             Verdict::ALL.iter().filter(|verdict| verdict.as_raw() < Verdict::Confirmed.as_raw());
         let of_all = |verdict: &Verdict| {
-            let counts = counters.iter().map(|counters| counters.verdict(*verdict));
+            let counts = counters.iter().map(|all| all.of::<BatchCounts>().verdict(*verdict));
             (verdict.name(), counts.fold(0, u64::saturating_add))
         };
         asks.map(of_all).collect()
@@ -271,7 +270,8 @@ impl Door for BatchDoor {
         frames.is_empty() && self.parking.frames.is_empty() && self.finding.is_empty()
     }
 
-    fn publish(&mut self, counters: &WorkerCounters) {
+    fn publish(&mut self) {
+        let counters = &self.counters;
         let rows =
             [(&counters.verdicts, &self.verdicts), (&counters.resolved, &self.resolving.counts)];
         for (shared, counts) in rows {

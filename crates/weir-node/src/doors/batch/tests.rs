@@ -50,7 +50,7 @@ fn worker(probes: WorkerProbes) -> Bench {
         let fill = ToWorker::Fill { slot, grant, amount, valid_from_ms, valid_until_ms };
         purses.take(fill, NOW_MS);
     }
-    let counters = Arc::new(WorkerCounters::default());
+    let counters = WorkerCounters::with(vec![Arc::<BatchCounts>::default()]);
     let refusals = Arc::clone(&counters.refusals);
     let mut till = Till::new(0, Arc::new(facts()), refusals, purses, keys, probes);
     till.at = till.purses.at(NOW_MS);
@@ -66,7 +66,7 @@ fn worker(probes: WorkerProbes) -> Bench {
         purses: Arc::new([]),
         cells: SlotCells::new(BUDGETS as usize),
     });
-    Bench { door: BatchDoor::new(0, terms(), counters), till }
+    Bench { door: BatchDoor::new(0, terms(), &counters), till }
 }
 
 fn facts() -> Facts {
@@ -179,8 +179,7 @@ fn a_worker_goes_on_while_its_clock_stands() {
         let ask = decide::Ask::new(round, 2, FILLED + 1, 7, [0; 4], 0, 0);
         answers(&mut worker, &[(DecideFlags::default(), vec![ask])]);
         worker.run_timers();
-        let counters = Arc::clone(&worker.door.counters);
-        worker.door.publish(&counters);
+        worker.door.publish();
         let said: Vec<ToBank> = std::iter::from_fn(|| worker.till.purses.next_message()).collect();
         assert!(said.iter().any(|message| matches!(message, ToBank::Want { .. })), "{said:?}");
         assert_eq!(worker.door.counters.verdict(Verdict::PurseEmpty), round, "published");

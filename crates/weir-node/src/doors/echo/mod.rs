@@ -164,6 +164,7 @@ impl Door for EchoDoor {
     const NAME: &'static str = "echo";
     const JUDGE: Option<(ledger::Door, MemoJudge)> = Some((MEMOS_OF, judge));
     type Conn = EchoConn;
+    type Counts = ();
 
     fn opened(&mut self, _: &mut Till, _: ConnId, _: Peer) -> EchoConn {
         EchoConn::default()

@@ -24,7 +24,6 @@ use super::*;
 use crate::bank::recover::recover;
 use crate::bank::{BankProbes, BankThread, Command, Link};
 use crate::bench::facts;
-use crate::counters::WorkerCounters;
 use crate::doors::batch::{BatchDoor, BatchTerms};
 use crate::doors::{DoorSet, OnDoors};
 use crate::known::Permits;
@@ -130,7 +129,7 @@ impl EchoNode {
         let (up, from_worker) = ring::channel(65_536);
         let (to_worker, down) = ring::channel(1_024);
         let control = handle.clone();
-        let counters = Arc::<WorkerCounters>::default();
+        let counters = Arc::new(EchoDoors::counters());
         let link = Link {
             up: from_worker,
             down: to_worker,
@@ -206,7 +205,7 @@ fn run(listeners: Vec<Listener>, echo: EchoDoor, lines: Lines, handle: &Handle) 
     let keys = Arc::new(KeyRing::new(1, 1, [7; 16]));
     let probes = WorkerProbes::new(Laps::new(0).0, Laps::new(0).0);
     let terms = Arc::new(BatchTerms::new(&Config::default(), None));
-    let batch = BatchDoor::new(EchoDoorId::Batch as u8, terms, Arc::clone(&lines.counters));
+    let batch = BatchDoor::new(EchoDoorId::Batch as u8, terms, &lines.counters);
     let refusals = Arc::clone(&lines.counters.refusals);
     let till = Till::new(0, facts, refusals, purses, keys, probes);
     let options = Options { output_bytes_max: OUTPUT_BYTES_MAX, ..Options::default() };

@@ -63,7 +63,7 @@ impl FixDoor {
         let behind = prepare(sessions, &config, (&passwords, &self.checkpoints.known), clock)?;
         let numbers =
             sessions.adopt(config, &anew, clock).map_err(|error| vec![format!("fix: {error}")])?;
-        self.counters.fix.lost.add(behind.len());
+        self.counters.lost.add(behind.len());
         if let Err(error) = sessions.doubt(&behind) {
             // They go on so, and it is kept with the first that changes: until then the files are still behind, for a start as well.
             tracing::error!(%error, "FIX: the numbers of new sessions could not be kept yet");

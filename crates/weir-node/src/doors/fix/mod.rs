@@ -28,7 +28,7 @@ use super::{Door, DoorOutbox, FailedDial, Heard, OnDoors};
 use crate::counters::WorkerCounters;
 use crate::thread::on_thread_off_workers;
 use checkpoints::{Checkpoints, Known};
-use counts::RefusalLog;
+use counts::{FixCounts, RefusalLog};
 use desk::{Ask, Asks, FixDesk};
 use latency::Latency;
 use passwords::Passwords;
@@ -165,7 +165,7 @@ fn add(
 
 /// The door of one worker; empty on those that do not have it.
 pub(crate) struct FixDoor {
-    counters: Arc<WorkerCounters>,
+    counters: Arc<FixCounts>,
     sessions: Option<Sessions>,
     /// What operators want.
     asks: Option<Asks>,
@@ -267,13 +267,14 @@ impl FixDoor {
         on: OnDoors,
         number: u8,
         terms: &FixTerms,
-        counters: Arc<WorkerCounters>,
+        counters: &WorkerCounters,
     ) -> FixDoor {
+        let counters: Arc<FixCounts> = counters.own();
         let taken = || terms.taken.lock().unwrap_or_else(PoisonError::into_inner).take();
         let (mut sessions, mut asks, mut venues) = (None, None, Vec::new());
         let mut known = Known::new();
         if let Some(taken) = on.has(number.into()).then(taken).flatten() {
-            counters.fix.lost.add(taken.behind);
+            counters.lost.add(taken.behind);
             known = taken.known;
             let numbered = taken.sessions.venues().zip(taken.dials);
             venues.extend(numbered.map(|(session, dial)| Venue::new(session, dial)));
@@ -360,7 +361,7 @@ impl FixDoor {
             }
             let session = of(&happening).and_then(|session| sessions.name(session));
             let session = session.unwrap_or("");
-            self.counters.fix.tell(session, &happening);
+            self.counters.tell(session, &happening);
             if let door_fix::Happening::Refused(_, why, caller) = &happening {
                 self.refusals.tell(session, *why, caller, std::time::Instant::now());
             }
@@ -452,7 +453,7 @@ impl FixDoor {
             sessions.stores().trim();
         }
         if let Err(error) = sessions.stores().look() {
-            self.counters.fix.tell_removed(&error);
+            self.counters.tell_removed(&error);
         }
     }
 
@@ -478,7 +479,7 @@ impl FixDoor {
         for (id, Unread { session, bytes }) in self.slow.drain(..) {
             if outbox.all().cut(id) {
                 let name = self.sessions.as_ref().and_then(|sessions| sessions.name(session));
-                self.counters.fix.tell_unread(name.unwrap_or(""), bytes);
+                self.counters.tell_unread(name.unwrap_or(""), bytes);
             }
         }
     }
@@ -567,6 +568,7 @@ impl Door for FixDoor {
     const NAME: &'static str = "fix";
     const JUDGE: Option<(ledger::Door, MemoJudge)> = Some((checkpoints::OF, checkpoints::judge));
     type Conn = FixConn;
+    type Counts = FixCounts;
 
     fn woke(&mut self) {
         self.wakes += 1;
@@ -673,7 +675,7 @@ impl Door for FixDoor {
         if let Some((session, stood)) = sessions.closed(line).filter(|_| !ours) {
             let name = sessions.name(session).unwrap_or("");
             let is_venue = self.venues.iter().any(|venue| venue.session == session);
-            self.counters.fix.tell_gone(name, is_venue && stood == SessionState::LoggingOn, why);
+            self.counters.tell_gone(name, is_venue && stood == SessionState::LoggingOn, why);
         }
     }
 

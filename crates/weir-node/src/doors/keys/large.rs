@@ -118,12 +118,12 @@ impl Front<'_> {
             return side.ask_as(conn, asked, None, reply);
         };
         if !side.terms.rates.allows(&known.used) {
-            side.counters.keys.limited.add(1);
+            side.counters.limited.add(1);
             return reply.send(&response(429, RETRY, LIMITED));
         }
         let room = size.unwrap_or(side.terms.http.body_bytes_max);
         side.arriving += room;
-        side.counters.keys.gathered.add(usize::from(size.is_some()));
+        side.counters.gathered.add(usize::from(size.is_some()));
         let request = OwnedRequest::begun(asked, size.unwrap_or_default());
         *self.gathering =
             Some(Box::new(Gathering { request, room, in_chunks: size.is_none(), seen: None }));
@@ -145,13 +145,13 @@ impl Front<'_> {
         let before = gathering.request.body_len();
         let bytes = before.saturating_add(piece.bytes.len());
         if bytes > gathering.room {
-            side.counters.keys.refused_http.add(1);
+            side.counters.refused_http.add(1);
             side.forget(*gathering);
             return reply.fail(&response(413, NO_STORE, TOO_LARGE));
         }
         gathering.take(piece.bytes);
         let grew_large = gathering.in_chunks && is_large(bytes) && !is_large(before);
-        side.counters.keys.gathered.add(usize::from(grew_large));
+        side.counters.gathered.add(usize::from(grew_large));
         if !piece.is_last {
             *self.gathering = Some(gathering);
             return reply.send(b"");
@@ -270,7 +270,7 @@ impl Side {
         if is_leaving {
             self.leaving += bytes;
         } else if !answered {
-            self.counters.keys.clients_gone.add(1);
+            self.counters.clients_gone.add(1);
         }
         if let Some(body) = body {
             self.terms.pool.put_away(Spent::Answer { _wiped: body });

@@ -42,6 +42,7 @@ use weir_config::doors::{hosts, keys_limits};
 use weir_till::{Pending, Till};
 
 use self::audit::{AuditDesk, AuditState, Auditor, Keep, Now, Told};
+use self::counts::KeysCounts;
 use self::desk::KeysDesk;
 use self::keeper::{Asker, Job, Keeper, KeeperDesk, OwnedRequest};
 use self::large::{Gathering, Leaving};
@@ -239,7 +240,7 @@ pub(crate) struct KeysDoor {
 struct Side {
     /// Which worker it is: the first tells what the threads behind the door count.
     worker: u16,
-    counters: Arc<WorkerCounters>,
+    counters: Arc<KeysCounts>,
     terms: Arc<KeysTerms>,
     door: door_keys::Door,
     tokens: TokenView,
@@ -286,13 +287,13 @@ impl KeysDoor {
         terms: Option<&Arc<KeysTerms>>,
         worker: u16,
         waker: Waker,
-        counters: Arc<WorkerCounters>,
+        counters: &WorkerCounters,
     ) -> KeysDoor {
         let side = terms.and_then(|terms| {
             let door = terms.doors.lock().unwrap_or_else(PoisonError::into_inner).pop()?;
             Some(Side {
                 worker,
-                counters,
+                counters: counters.own(),
                 door,
                 tokens: terms.tokens.view(),
                 keys: terms.live.view(),
@@ -314,6 +315,7 @@ impl KeysDoor {
 impl Door for KeysDoor {
     const NAME: &'static str = "keys";
     type Conn = KeysConn;
+    type Counts = KeysCounts;
 
     fn opened(&mut self, _: &mut Till, _: ConnId, _: Peer) -> KeysConn {
         KeysConn::default()
@@ -373,7 +375,7 @@ impl Door for KeysDoor {
         let comes_on = conn.gathering.as_mut().is_none_or(|gathering| gathering.comes_on());
         match &self.side {
             Some(side) if !comes_on => {
-                side.counters.keys.bodies_slow.add(1);
+                side.counters.bodies_slow.add(1);
                 After::Close { after_output: false }
             }
             _ => After::Stay,
@@ -432,7 +434,7 @@ impl Door for KeysDoor {
         self.waiting() == 0 && self.side.as_ref().is_none_or(|side| side.leaving == 0)
     }
 
-    fn publish(&mut self, counters: &WorkerCounters) {
+    fn publish(&mut self) {
         let Some(side) = self.side.as_mut() else { return };
         // A worker that nobody asks lets go of keys that were sealed or deleted, too.
         side.keys.refresh();
@@ -440,9 +442,10 @@ impl Door for KeysDoor {
             return;
         }
         let Health { changes_failed, audit } = &*side.terms.health;
-        counters.keys.changes_failed.set(changes_failed.load(Relaxed));
-        counters.keys.audit_failures.set(audit.failures.load(Relaxed));
-        counters.keys.audit_dropped.set(audit.dropped.load(Relaxed));
+        let counters = &side.counters;
+        counters.changes_failed.set(changes_failed.load(Relaxed));
+        counters.audit_failures.set(audit.failures.load(Relaxed));
+        counters.audit_dropped.set(audit.dropped.load(Relaxed));
     }
 }
 
@@ -514,7 +517,7 @@ impl Side {
 impl Front<'_> {
     /// Why a request is refused before anybody looks at what it asks.
     fn guard(&self, request: &Request<'_>) -> Option<Response<'static>> {
-        let counts = &self.side.counters.keys;
+        let counts = &self.side.counters;
         if request.from_page {
             counts.of_pages.add(1);
             return Some(response(403, NO_STORE, OF_PAGE));
@@ -541,7 +544,7 @@ impl Front<'_> {
         // A health check is nobody's call; 429 would say there that this node is a spare one.
         let is_health = asked.path == HEALTH_PATH;
         if known.is_some_and(|known| !is_health && !side.terms.rates.allows(&known.used)) {
-            side.counters.keys.limited.add(1);
+            side.counters.limited.add(1);
             return reply.send(&response(429, RETRY, LIMITED));
         }
         side.ask_as(conn, asked, known.map(|known| &known.asker), reply)
@@ -566,7 +569,7 @@ impl Side {
             return Some(response(503, RETRY, NO_AUDIT));
         }
         if self.waiting.len() >= self.terms.waiting_max {
-            self.counters.keys.busy.add(1);
+            self.counters.busy.add(1);
             return Some(response(503, RETRY, BUSY));
         }
         None
@@ -604,7 +607,7 @@ impl Side {
             Late::Piece(piece) => return self.piece_is_back(id, piece, outbox),
             Late::Answer(answer) => answer,
         };
-        self.counters.keys.tell(answer.status, answer.items);
+        self.counters.tell(answer.status, answer.items);
         if self.leaves_in_parts(answer.body.len()) {
             return self.begin_answer(id, answer, outbox);
         }
@@ -617,7 +620,7 @@ impl Side {
             conn.http.answer(out, &response).or_else(|| conn.http.fail_piece(out, &response))
         });
         if !answered {
-            self.counters.keys.clients_gone.add(1);
+            self.counters.clients_gone.add(1);
         }
         if large::is_large(answer.body.len()) {
             self.terms.pool.put_away(Spent::Answer { _wiped: answer.body });
@@ -648,7 +651,7 @@ impl Side {
             .and_then(|asker| audit::line(asker.principal.name(), answer.status, &answer.audit));
         let then = match line {
             None => {
-                self.counters.keys.tell(answer.status, late::items(&answer));
+                self.counters.tell(answer.status, late::items(&answer));
                 let content_type = Some(answer.content_type);
                 let said = response(answer.status, answer.headers, answer.body);
                 reply.send(&Response { content_type, ..said })
@@ -673,7 +676,7 @@ impl Side {
         request: OwnedRequest,
         asker: Option<&Asker>,
     ) -> Result<(), Box<OwnedRequest>> {
-        let counts = &self.counters.keys;
+        let counts = &self.counters;
         let place = self.waiting.open(conn).expect("the guard found room");
         let owed = Owed::new(place, &self.arrivals);
         let job = Box::new(Job { request, asker: asker.cloned(), owed });
@@ -762,7 +765,7 @@ impl App for Front<'_> {
     }
 
     fn refused(&mut self, _: Refusal) {
-        self.side.counters.keys.refused_http.add(1);
+        self.side.counters.refused_http.add(1);
     }
 
     fn refusal(&self, why: Refusal, _: &RefusedRequest<'_>) -> Response<'static> {

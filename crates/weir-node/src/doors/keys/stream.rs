@@ -128,11 +128,11 @@ impl Front<'_> {
         let (side, entered) = (&mut *self.side, &mut *self.entered);
         let known = asked.token.and_then(|token| side.enter(entered, token));
         if known.is_some_and(|known| !side.terms.rates.allows(&known.used)) {
-            side.counters.keys.limited.add(1);
+            side.counters.limited.add(1);
             return reply.send(&response(429, RETRY, LIMITED));
         }
         if Arc::strong_count(&side.streams) > STREAMS_MAX {
-            side.counters.keys.busy.add(1);
+            side.counters.busy.add(1);
             return reply.send(&response(503, RETRY, BUSY));
         }
         side.keys.refresh();
@@ -144,7 +144,7 @@ impl Front<'_> {
                 let _counted = Arc::clone(&side.streams);
                 let stream = Stream { bulk, asker, is_told: false, number, _counted };
                 *self.stream = Some(Box::new(stream));
-                side.counters.keys.streams.add(1);
+                side.counters.streams.add(1);
                 return reply.pieces(OPENING);
             }
             (Err(answer), _) => answer,
@@ -155,7 +155,7 @@ impl Front<'_> {
         });
         let late = LateAnswer::of(&answer);
         let Some(line) = line else {
-            side.counters.keys.tell(late.status, late.items);
+            side.counters.tell(late.status, late.items);
             return reply.send(&response(late.status, late.headers, &late.body));
         };
         let owed = side.owe(conn).expect("the guard found room");
@@ -227,7 +227,7 @@ impl Front<'_> {
     ) -> Next {
         let side = &mut *self.side;
         let owed = side.owe(conn).expect(ROOM);
-        side.counters.keys.by_pool.add(1);
+        side.counters.by_pool.add(1);
         side.terms.pool.leave(Box::new(PieceJob { piece, now_s, owed }));
         reply.later()
     }
@@ -252,7 +252,7 @@ impl Side {
 
     /// A stream ends early. Whether its line can be written or not, nothing more of it leaves.
     pub(super) fn cut(&mut self, stream: &Stream, status: u16) {
-        let counts = &self.counters.keys;
+        let counts = &self.counters;
         counts.streams_cut.add(1);
         let audit = stream.bulk.audit();
         counts.tell(status, Some((audit.items, audit.failed)));
@@ -266,7 +266,7 @@ impl Side {
 
     /// Counts a stream that has come to its end.
     fn count_end(&self, worked: &WorkedPiece) {
-        let counts = &self.counters.keys;
+        let counts = &self.counters;
         let audit = worked.stream.bulk.audit();
         match worked.end {
             Ok(()) if worked.is_last => counts.tell(200, Some((audit.items, audit.failed))),
@@ -293,7 +293,7 @@ impl Side {
             }
         });
         if !is_open {
-            self.counters.keys.clients_gone.add(1);
+            self.counters.clients_gone.add(1);
             if worked.end.is_ok() && !worked.is_last {
                 self.cut(&worked.stream, CLIENT_GONE);
             } else {

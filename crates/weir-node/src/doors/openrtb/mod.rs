@@ -47,7 +47,7 @@ use weir_config::doors::{hosts, http_limits};
 use weir_till::{DueQueue, Pending, Reply, Till};
 use wire::Verdict;
 
-use self::counts::{Counts, Happening};
+use self::counts::{Counts, Happening, SeenCounts};
 use self::currency::BidCurrency;
 pub(crate) use self::desk::hold_id;
 use self::desk::{BidDesk, Held, TimeLeft, Viewer, give_back};
@@ -128,6 +128,7 @@ pub(crate) struct OpenRtbDoor {
     /// What HTTP works in.
     room: door_http::Room,
     bidder: NodeBidder,
+    seen: Arc<SeenCounts>,
 }
 
 /// What stands behind the protocol.
@@ -167,11 +168,17 @@ struct BidRoom {
 
 impl OpenRtbDoor {
     /// The door at this place of its set.
-    pub(crate) fn new(number: u8, facts: Arc<BidTerms>, profiles: Profiles) -> OpenRtbDoor {
+    pub(crate) fn new(
+        number: u8,
+        facts: Arc<BidTerms>,
+        profiles: Profiles,
+        counters: &WorkerCounters,
+    ) -> OpenRtbDoor {
         let door = door_openrtb::Door::new(facts.settings.clone());
         OpenRtbDoor {
             door: door.expect("the settings were checked when the node started"),
             room: door_http::Room::default(),
+            seen: counters.own(),
             bidder: NodeBidder {
                 number,
                 profiles,
@@ -214,19 +221,20 @@ impl Door for OpenRtbDoor {
             name: "bid_request",
             decides: true,
             stage: WorkerStage::JsonRead,
-            count: |counters| counters.openrtb.get(Happening::Requests),
+            count: |counters| counters.of::<SeenCounts>().get(Happening::Requests),
         },
         RequestKind {
             name: "notice",
             decides: false,
             stage: WorkerStage::Notice,
-            count: |counters| counts::notices(&counters.openrtb),
+            count: |counters| counts::notices(counters.of()),
         },
     ];
     type Conn = door_http::Session;
+    type Counts = SeenCounts;
 
     fn outcomes(counters: &[Arc<WorkerCounters>]) -> Outcomes {
-        counts::outcomes(counters.iter().map(|counters| &counters.openrtb))
+        counts::outcomes(counters.iter().map(|counters| counters.of()))
     }
 
     fn opened(&mut self, _: &mut Till, _: ConnId, _: Peer) -> door_http::Session {
@@ -242,7 +250,7 @@ impl Door for OpenRtbDoor {
         input: &[u8],
         out: &mut Out<'_>,
     ) -> Step {
-        let OpenRtbDoor { door, room, bidder } = self;
+        let OpenRtbDoor { door, room, bidder, .. } = self;
         let gate = &mut BidGate { openrtb: bidder, till };
         conn.received(id, input, out, room, &mut Front { door, gate })
     }
@@ -287,8 +295,8 @@ impl Door for OpenRtbDoor {
         self.bidder.waiting.len()
     }
 
-    fn publish(&mut self, counters: &WorkerCounters) {
-        self.bidder.counts.publish(&counters.openrtb);
+    fn publish(&mut self) {
+        self.bidder.counts.publish(&self.seen);
     }
 
     fn fates(&self, till: &Till, campaign: u64) -> Option<Fates> {

@@ -23,7 +23,7 @@ use weir_config::doors::{hosts, spend_limits};
 use weir_till::{DueQueue, OPENINGS_MAX, Question, Reply, Till};
 use wire::{BudgetName, Verdict};
 
-use self::counts::{CallCounts, Happening};
+use self::counts::{CallCounts, Happening, SeenCalls};
 use self::desk::Desk;
 use self::grants::Grants;
 use self::returns::Returns;
@@ -131,6 +131,7 @@ pub(crate) struct SpendDoor {
     room: door_http::Room,
     entrance: Entrance,
     desk: Desk,
+    seen: Arc<SeenCalls>,
     /// While the journal fails: when calls that wait for it are told so next, by the steady clock.
     tells_ms: Option<u64>,
     /// The node is stopping: calls that came before and were not looked at yet are not begun any more.
@@ -181,6 +182,7 @@ impl SpendDoor {
             door: door_spend::Door::new(terms.settings.clone()),
             room: door_http::Room::default(),
             entrance: Entrance::new(b"", terms.tokens.as_ref()),
+            seen: counters.own(),
             desk: Desk {
                 number,
                 grants: Grants::default(),
@@ -261,19 +263,20 @@ impl Door for SpendDoor {
             name: "call",
             decides: true,
             stage: WorkerStage::SpendRead,
-            count: |counters| counters.spend.calls(true),
+            count: |counters| counters.of::<SeenCalls>().calls(true),
         },
         RequestKind {
             name: "outcome",
             decides: false,
             stage: WorkerStage::SpendJudge,
-            count: |counters| counters.spend.calls(false),
+            count: |counters| counters.of::<SeenCalls>().calls(false),
         },
     ];
     type Conn = SpendConn;
+    type Counts = SeenCalls;
 
     fn outcomes(counters: &[Arc<WorkerCounters>]) -> Outcomes {
-        counts::CallReasons::Asks.sums(counters.iter().map(|counters| &counters.spend))
+        counts::CallReasons::Asks.sums(counters.iter().map(|counters| counters.of()))
     }
 
     /// Takes over the token file in force.
@@ -391,8 +394,8 @@ impl Door for SpendDoor {
         self.desk.waiting.len()
     }
 
-    fn publish(&mut self, counters: &WorkerCounters) {
-        self.desk.counts.publish(&counters.spend);
+    fn publish(&mut self) {
+        self.desk.counts.publish(&self.seen);
     }
 }
 
