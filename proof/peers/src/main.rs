@@ -25,15 +25,12 @@ mod node;
 mod openrtb;
 mod pacing;
 mod postgres;
-mod probes;
 mod profiles;
 mod redis;
 mod settling;
 mod spend;
 mod spend_redis;
-mod sync_methods;
 mod threads;
-mod tls;
 mod web;
 mod weir_peer;
 
@@ -66,18 +63,15 @@ const BENCHMARKS: &[Benchmark] = &[
     ("decide", decide::run),
     ("pacing", pacing::run),
     ("node", node::run),
-    ("probes", probes::run),
     ("spend", spend::run),
     ("made", made::run),
     ("openrtb", openrtb::run),
     ("fix", fix::run),
     ("profiles", profiles::run),
     ("journal", journal::run),
-    ("sync_methods", sync_methods::run),
     ("redis", redis::run),
     ("postgres", postgres::run),
     ("settles", settling::run),
-    ("tls", tls::run),
 ];
 
 fn main() -> ExitCode {

@@ -17,7 +17,6 @@
 mod bank;
 mod client;
 mod crash;
-pub mod designs;
 mod draw;
 mod engine;
 mod faults;

@@ -10,7 +10,6 @@ Runs ledger and journal in simulated nodes: crashes, delays, repeats, lost messa
 
 Usage: sim [--seeds N] [--from SEED] [--steps N] [--bug NAME]
        sim --planted [--steps N]
-       sim --designs [--seeds N] [--from SEED] [--story NAME]
 
   --seeds N    how many seeds to run              [default: 1000]
   --from SEED  the first seed                     [default: 1]
@@ -23,8 +22,6 @@ Usage: sim [--seeds N] [--from SEED] [--steps N] [--bug NAME]
                memo-twice, forget-orders, digest-of-key, drop-top-ups, top-up-in-full, forget-amounts
                or free-rests
   --planted    plant each of them in turn; each must be found within a stated number of seeds
-  --designs    compare ways to keep a budget on several nodes, in a table of 40 seeds
-  --story NAME tell how one of them loses the money of one seed, as cached-remaining
 
 Example: replay one seed    sim --from 4711 --seeds 1
 Exit codes: 0 all promises held and, from 1,000 seeds on, every rare case was reached (or: the planted fault was
@@ -70,11 +67,6 @@ fn main() -> ExitCode {
     if std::env::args().any(|word| word == "--help" || word == "-h") {
         println!("{HELP}");
         return ExitCode::SUCCESS;
-    }
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    if let Some((text, code)) = sim::designs::command(&words) {
-        println!("{text}");
-        return ExitCode::from(code);
     }
     let args = match parse() {
         Ok(args) => args,

@@ -1,7 +1,6 @@
 //! The simulator as a test: a hundred seeds without a violation, every planted fault found. `make sim` runs two thousand, and
 //! demands that they reach every rare case.
 
-mod designs;
 mod files;
 
 use sim::{Bug, STEPS, run, run_seeds};
