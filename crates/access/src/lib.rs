@@ -27,7 +27,7 @@ pub use host::{BadHost, HostGuard, without_port};
 pub use idempotency::KeySecret;
 pub use live::{LiveTokens, TokenView};
 pub use origin::{BadOrigin, OriginGuard};
-pub use principal::{LineError, LineFault, Principal, Role, TokenFile};
+pub use principal::{Denied, LineError, LineFault, Principal, Role, TokenFile};
 pub use scope::{ScopeError, Scopes, found_scope};
 pub use token::{AccessToken, TokenDigest};
 pub use variable::{is_secret, names_variable};

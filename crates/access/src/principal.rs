@@ -24,6 +24,15 @@ pub enum Role {
     Keys,
 }
 
+/// Why a door lets nobody in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Denied {
+    /// Nobody has this token, or nobody has it any more.
+    Unknown,
+    /// Its role means nothing to this door.
+    Role(Role),
+}
+
 impl Role {
     /// All of them.
     pub const ALL: [Role; 4] = [Role::Read, Role::Operate, Role::Spend, Role::Keys];

@@ -1,9 +1,8 @@
 //! Who is at the other end of a connection.
 
-use std::fmt;
 use std::sync::Arc;
 
-use access::{Principal, Role};
+use access::{Denied, Principal, Role};
 
 /// Who sends asks over a connection.
 #[derive(Clone, Debug, Default)]
@@ -30,24 +29,14 @@ impl Client {
     }
 }
 
-/// Why nobody is let in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Denied {
-    /// Nobody has this token, or nobody has it any more.
-    Unknown,
-    /// Its role means nothing to this door.
-    Role(Role),
-}
-
-impl fmt::Display for Denied {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Denied::Unknown => f.write_str(
-                "the auth token in Hello is not one that this door knows; see batch.auth_token and batch.tokens_file",
-            ),
-            Denied::Role(role) => {
-                write!(f, "the auth token in Hello has the role {role}; this door knows {}", Role::Spend)
-            }
+/// Says to a client why it is not let in.
+pub(crate) fn told(why: Denied) -> String {
+    match why {
+        Denied::Unknown => {
+            "the auth token in Hello is not one that this door knows; see batch.auth_token and batch.tokens_file".into()
+        }
+        Denied::Role(role) => {
+            format!("the auth token in Hello has the role {role}; this door knows {}", Role::Spend)
         }
     }
 }

@@ -16,7 +16,8 @@ use wire::{
     Verdict, books, decided, found, frame, pong, refused, welcome,
 };
 
-pub use client::{Client, Denied};
+pub use access::Denied;
+pub use client::Client;
 
 /// What stands behind the door.
 pub trait Gate {
@@ -362,7 +363,7 @@ impl Refusal {
     }
 
     fn denied(why: Denied) -> Refusal {
-        Refusal { reason: Reason::Unauthorised, detail: why.to_string(), close: true }
+        Refusal { reason: Reason::Unauthorised, detail: client::told(why), close: true }
     }
 
     fn of_all_budgets() -> Refusal {

@@ -21,7 +21,7 @@ use weir_config::campaign_index::{CampaignIndex, ExchangeTerms};
 use weir_config::config::Config;
 use weir_config::doors::DOORS;
 
-use crate::doors::{DoorId, DoorSet, DoorTerms, Doors, OnDoors, Parts, Session};
+use crate::doors::{self, DoorId, DoorSet, DoorTerms, Doors, OnDoors, Parts, Session};
 use crate::error::StartError;
 use crate::messages::{Down, Up};
 use crate::tokens::Tokens;
@@ -222,7 +222,7 @@ fn terms(config: &Config) -> Result<DoorTerms, StartError> {
         key.clear();
     }
     let addresses = DOORS.map(|door| (door.listen)(&config).address());
-    let tokens = Tokens::read(&config).expect("no file is named");
+    let tokens = Tokens::read(&config, doors::DOORS).expect("no file is named");
     DoorTerms::new(&config, &addresses, &tokens, START_MS, (None, BTreeMap::new()), &[])
 }
 

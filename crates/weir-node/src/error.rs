@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use door_transport::BindError;
 use ledger_journal::RecoverError;
 
+use crate::thread::SystemError;
+
 /// Why the bank and the workers do not start. Every text says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -73,16 +75,11 @@ pub enum StartError {
     #[error("transport: {0}")]
     Transport(String),
     /// The system has no randomness or no threads for us.
-    #[error("{what}: {text}")]
-    System {
-        /// What was wanted.
-        what: &'static str,
-        /// What the system said.
-        text: String,
-    },
+    #[error(transparent)]
+    System(#[from] SystemError),
 }
 
 /// The system refused `what`.
 pub(crate) fn system(what: &'static str, error: &std::io::Error) -> StartError {
-    StartError::System { what, text: error.to_string() }
+    SystemError::new(what, error).into()
 }

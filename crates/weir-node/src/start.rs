@@ -31,7 +31,7 @@ use crate::doors::fix::checkpoints::known as fix_known;
 use crate::doors::fix::desk::FixDesk;
 use crate::doors::keys::desk::KeysDesk;
 use crate::doors::keys::{self as keys_door, KeysThreads};
-use crate::doors::{self, DoorSet, DoorTerms, Doors, OnDoors, Parts};
+use crate::doors::{self, DoorId, DoorSet, DoorTerms, Doors, OnDoors, Parts};
 use crate::error::{StartError, system};
 use crate::known::Permits;
 use crate::measured::{NodeProbes, Sources};
@@ -228,7 +228,9 @@ impl Engine {
         let listeners = by_worker(doors, cores.workers.len());
         let purses = PurseOptions { node: config.node.id, hold_ms: config.ledger.hold_ms };
         // Before the first record: a start with the wrong key changes nothing.
-        let (keys_terms, keys_threads) = keys_door::open(config, &addresses, tokens, &cores)?;
+        let (keys, keys_tokens) = (addresses[DoorId::Keys as usize], tokens.of("keys"));
+        let opened = keys_door::open(config, keys, keys_tokens, &cores);
+        let (keys_terms, keys_threads) = opened.map_err(StartError::Keys)?;
         let start = recover(config, permits, cores.workers.len(), purses, doors::DOORS)?;
         let facts = Arc::new(facts(config, &start.bank)?);
         let (run, run_id) = (facts.run, run_id(&facts)?);
@@ -426,7 +428,7 @@ impl Common {
         self.parts.profiles.on_written(Box::new(move || waker.wake()));
         let doors = Doors::new(&self.parts, on, number, handle.waker(), &counters);
         let lines = Lines { up, down, bank: self.bank.clone(), counters };
-        spawn("worker", move || {
+        let worker = spawn("worker", move || {
             if let Some(core) = core
                 && let Err(error) = door_transport::cores::pin(core)
             {
@@ -436,7 +438,8 @@ impl Common {
             let refusals = Arc::clone(&lines.counters.refusals);
             let till = Till::new(number, facts, refusals, purses, keys, probes);
             door_transport::run(listeners, &transport, Worker::new(till, doors, lines), &handle)
-        })
+        })?;
+        Ok(worker)
     }
 }
 

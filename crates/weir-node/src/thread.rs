@@ -6,8 +6,6 @@ use std::thread::JoinHandle;
 
 use probe::{Counters, Event};
 
-use crate::error::{StartError, system};
-
 /// Nanoseconds of a tick in which the kernel tells user and system time: 100 per second on every platform we run on,
 /// whatever the kernel's own timer does (`USER_HZ`).
 const TICK_NS: u64 = 10_000_000;
@@ -118,6 +116,23 @@ fn preempted(status: &str) -> u64 {
     count.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
 }
 
+/// The system has no randomness or no threads for us.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}: {text}")]
+pub struct SystemError {
+    /// What was wanted.
+    what: &'static str,
+    /// What the system said.
+    text: String,
+}
+
+impl SystemError {
+    /// The system refused `what`.
+    pub fn new(what: &'static str, error: &impl ToString) -> SystemError {
+        SystemError { what, text: error.to_string() }
+    }
+}
+
 /// Starts a named thread.
 ///
 /// # Errors
@@ -125,9 +140,9 @@ fn preempted(status: &str) -> u64 {
 pub fn spawn<T: Send + 'static>(
     name: &str,
     run: impl FnOnce() -> T + Send + 'static,
-) -> Result<JoinHandle<T>, StartError> {
+) -> Result<JoinHandle<T>, SystemError> {
     let thread = std::thread::Builder::new().name(name.to_string());
-    thread.spawn(run).map_err(|e| system("a thread", &e))
+    thread.spawn(run).map_err(|e| SystemError::new("a thread", &e))
 }
 
 /// What runs on a thread that stays off the workers' cores, and so do threads that it starts. `rest` are the cores that workers leave; empty: it

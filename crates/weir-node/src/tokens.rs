@@ -5,30 +5,35 @@ use std::path::Path;
 
 use access::file::{FileError, Found};
 use access::{LiveTokens, Role, TokenFile, file, found_scope};
-use door_keys::KeyScopes;
 
 use weir_config::config::Config;
 use weir_config::doors::{TokensKey, all_doors};
 use weir_config::paths;
 
+use crate::doors::{CheckScopes, DoorFacts};
+
 /// What is in force at each door, in the order of [`all_doors`]; `None` at one without a file. Doors may share a file.
 #[derive(Clone, Debug)]
-pub struct Tokens(Vec<Option<LiveTokens>>);
+pub struct Tokens {
+    live: Vec<Option<LiveTokens>>,
+    doors: &'static [DoorFacts],
+}
 
 impl Tokens {
-    /// Reads the files that a configuration names.
+    /// Reads the files that a configuration names; these doors know scopes of their own.
     ///
     /// # Errors
     /// What is wrong with any of them, each line of it.
-    pub fn read(config: &Config) -> Result<Tokens, Vec<String>> {
-        let files = read_files(config)?;
-        Ok(Tokens(files.into_iter().map(|file| file.map(LiveTokens::new)).collect()))
+    pub fn read(config: &Config, doors: &'static [DoorFacts]) -> Result<Tokens, Vec<String>> {
+        let files = read_files(config, doors)?;
+        let live = files.into_iter().map(|file| file.map(LiveTokens::new)).collect();
+        Ok(Tokens { live, doors })
     }
 
     /// Returns what is in force at the door with this name.
     #[must_use]
     pub fn of(&self, door: &str) -> Option<&LiveTokens> {
-        let mut doors = all_doors().zip(&self.0);
+        let mut doors = all_doors().zip(&self.live);
         doors.find(|(spec, _)| spec.name == door).and_then(|(_, live)| live.as_ref())
     }
 
@@ -66,11 +71,11 @@ impl Tokens {
     /// # Errors
     /// What is wrong with any of them, or what only a start can change.
     pub fn read_again(&self, config: &Config) -> Result<TokensRead, Vec<String>> {
-        let files = read_files(config)?;
+        let files = read_files(config, self.doors)?;
         let changed = |(live, file): (&Option<LiveTokens>, &Option<TokenFile>)| {
             live.is_some() != file.is_some()
         };
-        let doors = all_doors().zip(self.0.iter().zip(&files));
+        let doors = all_doors().zip(self.live.iter().zip(&files));
         let errors: Vec<String> = doors
             .filter(|(_, door)| changed(*door))
             .map(|(door, _)| {
@@ -87,7 +92,7 @@ impl Tokens {
     /// is gone lets nobody in any more, also on a connection that it opened; a frame that waits for the bank (`awaitFill`) is still
     /// judged as that of its sender.
     pub fn replace(&self, files: TokensRead) {
-        for (live, file) in self.0.iter().zip(files.0) {
+        for (live, file) in self.live.iter().zip(files.0) {
             if let (Some(live), Some(file)) = (live, file) {
                 live.replace(file);
             }
@@ -100,7 +105,7 @@ impl Tokens {
 pub struct TokensRead(Vec<Option<TokenFile>>);
 
 /// Reads the files of all doors as they are now, in the order of [`all_doors`].
-fn read_files(config: &Config) -> Result<Vec<Option<TokenFile>>, Vec<String>> {
+fn read_files(config: &Config, doors: &[DoorFacts]) -> Result<Vec<Option<TokenFile>>, Vec<String>> {
     // Doors that share a file judge the same version of it.
     let mut loaded: Vec<(&str, Loaded)> = Vec::new();
     let judged = all_doors().map(|door| {
@@ -109,7 +114,8 @@ fn read_files(config: &Config) -> Result<Vec<Option<TokenFile>>, Vec<String>> {
         let known = loaded.iter().find(|(other, _)| *other == path);
         let found = known.map_or_else(|| load(path), |(_, found)| found.clone());
         loaded.push((path, found.clone()));
-        judge(key, path, found, roles)
+        let facts = doors.iter().find(|facts| facts.name == door.name);
+        judge(key, path, found, (roles, facts.and_then(|facts| facts.scopes)))
     });
     let (files, failed): (Vec<_>, Vec<_>) = judged.partition(Result::is_ok);
     let errors: Vec<String> = failed.into_iter().filter_map(Result::err).flatten().collect();
@@ -132,7 +138,7 @@ fn judge(
     key: &str,
     path: &str,
     loaded: Loaded,
-    roles: &[Role],
+    (roles, check): (&[Role], Option<CheckScopes>),
 ) -> Result<Option<TokenFile>, Vec<String>> {
     let Some(found) = loaded else { return Ok(None) };
     let found = found
@@ -152,10 +158,11 @@ fn judge(
             scoped.join(", ")
         )]);
     }
-    // What verbs there are, the keys door knows.
-    for (line, name, scopes) in found.file.key_scopes().filter(|_| roles.contains(&Role::Keys)) {
-        KeyScopes::parse(scopes).map_err(|error| {
-            let found = found_scope(scopes, error.place);
+    // What verbs there are, the door knows.
+    for (line, name, scopes) in found.file.key_scopes() {
+        let Some(check) = check else { break };
+        check(scopes).map_err(|(place, error)| {
+            let found = found_scope(scopes, place);
             vec![format!("{key} {path}:{line}: the scopes of {name}: {error}{found}")]
         })?;
     }
@@ -168,6 +175,7 @@ fn judge(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::doors::DOORS;
 
     const FILE: &str = "ann operate aaaaaaaaaaaaaaaa\nshop spend bbbbbbbbbbbbbbbb budget:1\n";
 
@@ -189,7 +197,7 @@ mod tests {
         let path = folder.path().join("tokens");
         std::fs::write(&path, FILE).unwrap();
         let config = config(&path);
-        let tokens = Tokens::read(&config).unwrap();
+        let tokens = Tokens::read(&config, DOORS).unwrap();
         for (bad, expected) in [
             ("ann operate short\nbob owner aaaaaaaaaaaaaaaa\n", 4),
             ("ann operate aaaaaaaaaaaaaaaa\n", 1),
@@ -220,7 +228,7 @@ mod tests {
         std::fs::write(&path, file).unwrap();
         let mut config = Config::default();
         config.spend.tokens_file = path.display().to_string();
-        let tokens = Tokens::read(&config).unwrap();
+        let tokens = Tokens::read(&config, DOORS).unwrap();
         let reach = |before, after| tokens.reach(7, before, after).into_iter().collect::<Vec<_>>();
         let named = |all: &[(&str, bool)]| -> Vec<(String, bool)> {
             all.iter().map(|(name, gains)| (name.to_string(), *gains)).collect()
@@ -238,14 +246,14 @@ mod tests {
         let file = FILE.to_owned() + "board read cccccccccccccccc budget:1\n";
         std::fs::write(&path, file).unwrap();
         let mut config = config(&path);
-        let errors = Tokens::read(&config).err().unwrap();
+        let errors = Tokens::read(&config, DOORS).err().unwrap();
         assert!(
             errors[0].contains("board may read with scopes") && errors.len() == 1,
             "{errors:?}"
         );
         config.admin.tokens_file.clear();
         config.spend.tokens_file = path.display().to_string();
-        let tokens = Tokens::read(&config).unwrap();
+        let tokens = Tokens::read(&config, DOORS).unwrap();
         assert_eq!(named(tokens.of("spend"), b"cccccccccccccccc").as_deref(), Some("board"));
     }
 
@@ -256,10 +264,10 @@ mod tests {
         let path = folder.path().join("tokens");
         std::fs::write(&path, FILE).unwrap();
         let mut config = config(&path);
-        let tokens = Tokens::read(&config).unwrap();
+        let tokens = Tokens::read(&config, DOORS).unwrap();
         config.admin.tokens_file.clear();
         let errors = tokens.reload(&config).unwrap_err();
         assert!(errors[0].starts_with("admin.tokens_file: ") && errors.len() == 1, "{errors:?}");
-        assert!(Tokens::read(&config).unwrap().of("admin").is_none());
+        assert!(Tokens::read(&config, DOORS).unwrap().of("admin").is_none());
     }
 }

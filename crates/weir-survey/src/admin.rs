@@ -27,6 +27,7 @@ use weir_node::bank::books::BookLine;
 use weir_node::bank::reconcile::{self, Booking, Failure, Fault, Freed, NotSealed, Outcome};
 use weir_node::bank::{AboutBudget, BooksPage, Command, Report, ask};
 use weir_node::counters::{Pulse, WorkerCounters};
+use weir_node::doors::DOORS;
 use weir_node::doors::fix::desk::FixDesk;
 use weir_node::doors::keys::desk::KeysDesk;
 use weir_node::measured::Sources;
@@ -288,7 +289,7 @@ pub(crate) fn routes(
 /// What is wrong with the tokens or the certificates, all of it.
 pub fn door_options(config: &Config) -> Result<(watch::Options, Tokens), Vec<String>> {
     let admin = &config.admin;
-    let (tokens, tls) = match (Tokens::read(config), tls(&admin.tls_cert, &admin.tls_key)) {
+    let (tokens, tls) = match (Tokens::read(config, DOORS), tls(&admin.tls_cert, &admin.tls_key)) {
         (Ok(tokens), Ok(tls)) => (tokens, tls),
         (tokens, tls) => {
             let errors = tokens.err().into_iter().flatten().chain(tls.err());

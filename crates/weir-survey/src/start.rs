@@ -12,6 +12,7 @@ use weir_edits::{Edits, LogError, Opened};
 use weir_node::certificates::Certificates;
 use weir_node::known::{self, Permits};
 use weir_node::start::{Engine, Seats, lock_data};
+use weir_node::thread::SystemError;
 use weir_node::tokens::Tokens;
 use weir_node::whole_folder::make_whole;
 
@@ -25,6 +26,9 @@ pub enum StartError {
     /// The bank and the workers.
     #[error(transparent)]
     Engine(#[from] weir_node::StartError),
+    /// The system has no threads for what people see.
+    #[error(transparent)]
+    System(#[from] SystemError),
     /// The admin door's address.
     #[error(
         "the admin door (admin.listen, --admin): cannot listen on {address}: {source}; choose a free address of this machine, or port 0"

@@ -7,6 +7,7 @@ use ledger::{Bank, KeyBytes, KeyRing, Out, TokenKey};
 use weir_config::config::Config;
 
 use crate::error::StartError;
+use crate::thread::SystemError;
 
 /// When keys change.
 #[derive(Debug)]
@@ -20,8 +21,7 @@ pub(crate) struct Keys {
 /// 16 bytes that nobody can guess.
 pub(crate) fn random() -> Result<[u8; 16], StartError> {
     let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes)
-        .map_err(|e| StartError::System { what: "randomness", text: e.to_string() })?;
+    getrandom::fill(&mut bytes).map_err(|e| SystemError::new("randomness", &e))?;
     Ok(bytes)
 }
 

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use access::{LiveTokens, Principal, Role, TokenDigest, TokenView};
-use door_batch::Denied;
+use access::{Denied, LiveTokens, Principal, Role, TokenDigest, TokenView};
 
 /// What a worker knows of it.
 pub(crate) struct Entrance {

@@ -53,7 +53,12 @@ pub struct DoorFacts {
     pub outcomes: fn(&[Arc<WorkerCounters>]) -> Outcomes,
     /// Whose memos it keeps, and what judges them in the bank's turn.
     pub judge: Option<(ledger::Door, MemoJudge)>,
+    /// What judges the scopes of its tokens.
+    pub scopes: Option<CheckScopes>,
 }
+
+/// Judges the scopes of a token that are no budgets: which of them is wrong, from 1, and why.
+pub type CheckScopes = fn(&str) -> Result<(), (usize, String)>;
 
 /// What became of requests, and how often.
 pub type Outcomes = Vec<(&'static str, u64)>;
@@ -67,6 +72,7 @@ impl DoorFacts {
             requests: D::REQUESTS,
             outcomes: D::outcomes,
             judge: D::JUDGE,
+            scopes: D::SCOPES,
         }
     }
 
@@ -106,6 +112,8 @@ pub(crate) trait Door {
     const REQUESTS: &'static [RequestKind] = &[];
     /// Whose memos it keeps, and what judges them in the bank's turn; `None`: it keeps none.
     const JUDGE: Option<(ledger::Door, MemoJudge)> = None;
+    /// What judges the scopes of its tokens; `None`: they are budgets.
+    const SCOPES: Option<CheckScopes> = None;
     /// What it keeps per connection.
     type Conn;
     /// What it counts on a worker.

@@ -16,6 +16,7 @@ const DOORS: &[DoorFacts] = &[DoorFacts {
     requests: &[],
     outcomes: |_| Outcomes::new(),
     judge: Some((Door::Fix, judge)),
+    scopes: None,
 }];
 
 fn judge(memos: &DoorMemos<'_>, memo: &Memo) -> MemoJudgement {

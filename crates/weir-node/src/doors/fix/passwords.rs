@@ -8,8 +8,7 @@ use door_transport::Waker;
 use fix::Message;
 use weir_till::{Arrivals, Owed, Pending};
 
-use crate::error::StartError;
-use crate::thread::spawn;
+use crate::thread::{SystemError, spawn};
 
 /// Checks that may wait; a Logon beyond is refused, and its client tries again.
 const CHECKS_MAX: usize = 64;
@@ -44,7 +43,7 @@ impl std::fmt::Debug for Passwords {
 
 impl Passwords {
     /// Starts the thread if any session has a file.
-    pub(super) fn new(files: Vec<Option<PasswordFile>>) -> Result<Passwords, StartError> {
+    pub(super) fn new(files: Vec<Option<PasswordFile>>) -> Result<Passwords, SystemError> {
         let needs_checks = files.iter().any(Option::is_some);
         let waiting = Pending::new(CHECKS_MAX);
         let mut passwords = Passwords { files, checks: None, waiting, answers: None };
@@ -55,7 +54,7 @@ impl Passwords {
     }
 
     /// Starts the thread, if it does not run.
-    pub(super) fn begin(&mut self) -> Result<(), StartError> {
+    pub(super) fn begin(&mut self) -> Result<(), SystemError> {
         if self.checks.is_none() {
             let (checks, taken) = sync_channel::<Check>(CHECKS_MAX);
             spawn("fix-passwords", move || taken.into_iter().for_each(Check::carry_out))?;

@@ -53,11 +53,9 @@ use self::pool::{PoolDesk, Spent, Tools};
 use self::rates::{Rates, Used};
 use self::stream::Stream;
 use super::entrance::are_same;
-use super::{Door, DoorId, DoorOutbox, Heard};
+use super::{CheckScopes, Door, DoorOutbox, Heard};
 use crate::counters::WorkerCounters;
-use crate::error::StartError;
 use crate::thread::{off_workers, spawn};
-use crate::tokens::Tokens;
 
 /// What begins the paths of calls about keys.
 const TRANSIT_PATH: &str = "/v1/transit/";
@@ -128,6 +126,17 @@ impl KeysTerms {
 pub(crate) struct KeysThreads(Vec<JoinHandle<()>>);
 
 impl KeysThreads {
+    fn start(
+        &mut self,
+        name: &str,
+        rest: &[usize],
+        run: impl FnOnce() + Send + 'static,
+    ) -> Result<(), String> {
+        let thread = spawn(name, off_workers(rest, run));
+        self.0.push(thread.map_err(|error| error.to_string())?);
+        Ok(())
+    }
+
     /// Has one of them ended? Only a bug ends one before its time.
     pub(crate) fn is_broken(&self) -> bool {
         self.0.iter().any(JoinHandle::is_finished)
@@ -146,29 +155,28 @@ impl KeysThreads {
 /// What the door cannot have, and what to do; nothing of the vault was written where its key is the wrong one.
 pub(crate) fn open(
     config: &Config,
-    addresses: &[Option<SocketAddr>],
-    tokens: &Tokens,
+    address: Option<SocketAddr>,
+    tokens: Option<&LiveTokens>,
     cores: &Placement,
-) -> Result<(Option<Arc<KeysTerms>>, KeysThreads), StartError> {
-    let Some(address) = addresses[DoorId::Keys as usize] else {
+) -> Result<(Option<Arc<KeysTerms>>, KeysThreads), String> {
+    let Some(address) = address else {
         return Ok((None, KeysThreads::default()));
     };
-    let (rest, tokens) = (&cores.rest, tokens.of(KeysDoor::NAME));
+    let rest = &cores.rest;
     let (keys, data) = (&config.keys, &config.node.data_dir);
     let place = Place::of(config);
-    let Opened { store, again } = open::store(config, &place).map_err(StartError::Keys)?;
-    let tokens = open::tokens(data, tokens).map_err(StartError::Keys)?;
-    let cluster_id = open::cluster_id(data).map_err(StartError::Keys)?;
+    let Opened { store, again } = open::store(config, &place)?;
+    let tokens = open::tokens(data, tokens)?;
+    let cluster_id = open::cluster_id(data)?;
     let http = keys_limits(config);
-    http.check().map_err(|error| StartError::Keys(format!("keys: {error}")))?;
-    let hosts = hosts(&keys.hosts, "", address)
-        .map_err(|error| StartError::Keys(format!("keys.hosts: {error}")))?;
+    http.check().map_err(|error| format!("keys: {error}"))?;
+    let hosts = hosts(&keys.hosts, "", address).map_err(|error| format!("keys.hosts: {error}"))?;
     let body_bytes_max = keys.body_bytes_max;
     let settings =
         door_keys::Settings { cluster_id, body_bytes_max, ..door_keys::Settings::default() };
     let door = || {
         let made = door_keys::Door::new(settings.clone());
-        made.map_err(|error| StartError::Keys(format!("keys: {error}")))
+        made.map_err(|error| format!("keys: {error}"))
     };
     let health = Arc::new(Health::default());
     let mut threads = KeysThreads::default();
@@ -190,12 +198,12 @@ pub(crate) fn open(
         again,
     };
     let (keeper, run) = keeper.ready(body_bytes_max);
-    threads.0.push(spawn("vault-keeper", off_workers(rest, run))?);
+    threads.start("vault-keeper", rest, run)?;
     let pool = PoolDesk::new(body_bytes_max);
     for number in 0..pool::threads(rest.len()) {
         let (keys, audit, keeper) = (live.view(), audit.clone(), keeper.clone());
         let hand = pool.hand(number, Tools { door: door()?, keys, keeper, audit });
-        threads.0.push(spawn(&format!("vault-pool-{number}"), off_workers(rest, || hand.run()))?);
+        threads.start(&format!("vault-pool-{number}"), rest, || hand.run())?;
     }
     let terms = KeysTerms {
         listen: address,
@@ -220,12 +228,12 @@ fn start_audit(
     health: &Health,
     rest: &[usize],
     threads: &mut KeysThreads,
-) -> Result<AuditDesk, StartError> {
+) -> Result<AuditDesk, String> {
     let keys = &config.keys;
     let keep = Keep { days: keys.audit_keep_days, bytes_max: keys.audit_bytes_max };
     let auditor = Auditor::open(&config.node.data_dir, keep, &health.audit);
-    let (desk, run) = auditor.map_err(StartError::Keys)?.ready();
-    threads.0.push(spawn("vault-audit", off_workers(rest, run))?);
+    let (desk, run) = auditor?.ready();
+    threads.start("vault-audit", rest, run)?;
     Ok(desk)
 }
 
@@ -314,6 +322,10 @@ impl KeysDoor {
 
 impl Door for KeysDoor {
     const NAME: &'static str = "keys";
+    const SCOPES: Option<CheckScopes> = Some(|scopes| {
+        let read = KeyScopes::parse(scopes);
+        read.map(drop).map_err(|error| (error.place, error.to_string()))
+    });
     type Conn = KeysConn;
     type Counts = KeysCounts;
 
