@@ -12,9 +12,6 @@ use argon2::{Algorithm, Argon2, Params, Version};
 use vault::{Drbg, KEY_BYTES, KeyEncryptionKey, SecretKey};
 use zeroize::Zeroizing;
 
-use crate::OpenError;
-use crate::disk::{self, DiskFile};
-
 /// Bytes that a new passphrase has at least.
 pub const PASSPHRASE_BYTES_MIN: usize = 12;
 /// Bytes that a passphrase has at most.
@@ -55,7 +52,7 @@ pub enum PassphraseError {
     },
     /// The file cannot be read or written.
     #[error(transparent)]
-    Disk(#[from] OpenError),
+    Disk(#[from] disk::Error),
     /// No randomness, or too little memory.
     #[error("the passphrase cannot be made a key: {0}")]
     Making(String),
@@ -110,7 +107,7 @@ fn read(folder: &Path) -> Result<Option<Recipe>, PassphraseError> {
     let path = folder.join(FILE);
     let bytes = match access::file::read_regular(&path, FILE_BYTES_MAX) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        read => read.map_err(|error| OpenError::io(&path, "read", error))?,
+        read => read.map_err(|error| disk::Error::io(&path, "read", error))?,
     };
     let text = String::from_utf8(bytes).ok();
     let recipe = text.and_then(|text| parse(text.trim_end()));
@@ -144,12 +141,8 @@ fn make(folder: &Path) -> Result<Recipe, PassphraseError> {
     let digits = u128::from_be_bytes(salt);
     let text = format!("argon2id v=19 m={memory} t={passes} p={lanes} salt={digits:032x}\n");
     disk::make_folder(folder)?;
-    let path = folder.join(FILE);
-    let mut file = DiskFile::create(&folder.join("passphrase.new"))?;
-    file.write_at(text.as_bytes(), 0)?;
-    file.sync()?;
-    file.rename(&path)?;
-    disk::sync_folder(folder)?;
+    let new = folder.join("passphrase.new");
+    disk::replace(&new, &folder.join(FILE), text.as_bytes()).map_err(disk::Error::from)?;
     let params = params(NEW).ok_or_else(|| none(&io::Error::from(ErrorKind::InvalidInput)))?;
     Ok(Recipe { params, salt })
 }

@@ -1,12 +1,12 @@
 //! Tests that need to make the disk fail, and those beside them.
 
-mod damage;
 mod faults;
 mod model;
 mod opening;
 
 use std::path::Path;
 
+use disk::planted::folder;
 use vault::{
     AppendError, Change, KeyConfig, KeyEncryptionKey, KeyKind, KeyName, KeyPolicy, KeyRecords,
     KeyStore, KeyStoreError, KeyType, Keys, SecretKey,
@@ -22,27 +22,18 @@ const KIND: KeyKind = KeyKind::Sealing(KeyType::Aes256CbcCmac);
 
 type Store = KeyStore<Recorder>;
 
-/// The file with all records that it acknowledged beside, and the last one that it did not.
+/// The file with all records that it acknowledged beside.
 #[derive(Debug)]
 struct Recorder {
     file: KeyFile,
     records: Vec<Vec<u8>>,
-    refused: Option<Vec<u8>>,
-    longest: u64,
 }
 
 impl KeyRecords for Recorder {
     fn append(&mut self, record: &[u8]) -> Result<(), AppendError> {
-        let was_failed = self.file.failure().is_some();
-        let appended = self.file.append(record);
-        match appended {
-            Ok(()) => self.records.push(record.to_vec()),
-            // Of a file that refuses everything the first refused record is the one that may be there.
-            Err(_) if !was_failed => self.refused = Some(record.to_vec()),
-            Err(_) => {}
-        }
-        self.longest = self.longest.max(self.file.file_bytes());
-        appended
+        self.file.append(record)?;
+        self.records.push(record.to_vec());
+        Ok(())
     }
 
     fn applied(&mut self, keys: &Keys) {
@@ -56,9 +47,7 @@ fn kek() -> KeyEncryptionKey {
 
 fn open(folder: &Path, options: Options) -> Result<Store, OpenError> {
     let (file, keys) = KeyFile::open(folder, options)?;
-    let longest = file.file_bytes();
-    let recorder = Recorder { file, records: Vec::new(), refused: None, longest };
-    Ok(KeyStore::new(keys, recorder).unwrap())
+    Ok(KeyStore::new(keys, Recorder { file, records: Vec::new() }).unwrap())
 }
 
 /// Opens a folder and unseals its keys.
@@ -103,11 +92,4 @@ fn change(number: u64) -> Change {
         3 => Change::Reserve { name: of, version: 1, messages: 1 << 17 },
         _ => Change::Upsert(number.is_multiple_of(2)),
     }
-}
-
-/// A folder of its own; in memory where there is such a place, because these tests write many thousand files.
-fn folder() -> tempfile::TempDir {
-    let memory = Path::new("/dev/shm");
-    let made = tempfile::tempdir_in(memory).or_else(|_| tempfile::tempdir());
-    made.unwrap()
 }

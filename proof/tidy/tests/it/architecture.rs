@@ -4,9 +4,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Usable by every family; `access` because every door judges tokens, names and pages by the same rules.
-const UNITS: [&str; 9] =
-    ["money", "wire", "probe", "table", "access", "counters", "fix", "fix-session", "vault"];
+/// Usable by every family; `access` because every door judges tokens, names and pages by the same rules, `disk` because every store has one.
+const UNITS: [&str; 10] = [
+    "money",
+    "wire",
+    "probe",
+    "table",
+    "access",
+    "counters",
+    "disk",
+    "fix",
+    "fix-session",
+    "vault",
+];
 /// What asks a running node's admin door, for the tools that do so from outside; nothing that runs in a node needs it.
 const CLIENT: &str = "admin-client";
 const TOOLS: [&str; 1] = ["watch-top"];
