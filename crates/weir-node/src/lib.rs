@@ -11,7 +11,7 @@
 //! - [`start`] takes cores and addresses, starts the threads and stops them: [`start::Engine`].
 //! - `worker` is one worker, behind all doors; `doors::openrtb` is what it does between a bid request and its bids.
 //! - [`bank`] is the bank's thread; its parts are keys, what pacing learned, reconciliation, recovery, and rows for the survey.
-//! - `messages` pass between workers and bank; [`counters`] are written by one thread and read by others.
+//! - `messages` pass between workers and bank; [`counters`] and [`pulse`] are written by one thread and read by others.
 //! - `pending` is the waiting room of all doors, `money` and `till` are how they ask for money and for everything of the bank.
 //! - [`stages`] names what the time of a thread goes into, [`measured`] reads it.
 //! - [`whole_folder`] makes the folders of stores, whole or not at all.
@@ -32,6 +32,7 @@ pub mod known;
 pub mod measured;
 pub mod memory;
 mod messages;
+pub mod pulse;
 pub mod reconcile_file;
 pub mod stages;
 pub mod start;

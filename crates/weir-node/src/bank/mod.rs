@@ -42,11 +42,12 @@ use weir_till::{
 };
 use wire::{BudgetName, Handle, Verdict};
 
-use crate::counters::{Pulse, WorkerCounters};
+use crate::counters::WorkerCounters;
 use crate::doors::batch::counts::BatchCounts;
 use crate::measured::Probes;
 use crate::memory::{self, Part};
 use crate::messages::{Answer, Down, Old, Up};
+use crate::pulse::Pulse;
 use crate::stages::BankStage;
 use books::{BookLine, Totals};
 pub(crate) use callers::Callers;
