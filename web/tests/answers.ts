@@ -87,6 +87,8 @@ export const budget: Budget = {
     settled: "4000000000",
     over_settled: "0",
     late: "0",
+    inferred: "0",
+    unknown_order: "0",
   },
   holds: { made: 412, open: 14, settled: 88, released: null, expired: 310, late: null },
   caps: [{ max: 3, per: "1d", of: "campaign" }],

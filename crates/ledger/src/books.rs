@@ -3,7 +3,7 @@
 use crate::Amount;
 
 /// The lines of a budget's books.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Line {
     /// Not handed to anybody.
     Free,
@@ -21,9 +21,17 @@ pub enum Line {
     OverSettled,
     /// Spent after the hold was gone.
     Late,
+    /// Spent as far as a later total says: the execution itself was not seen.
+    Inferred,
+    /// Spent by orders that nobody opened here.
+    UnknownOrder,
 }
 
 impl Line {
+    /// The lines of money that is spent, in the order of a statement.
+    pub const SPENT: [Line; SPENT] =
+        [Line::Settled, Line::OverSettled, Line::Late, Line::Inferred, Line::UnknownOrder];
+
     /// What statements of every kind call it: `over_settled`.
     pub const fn name(self) -> &'static str {
         match self {
@@ -35,12 +43,16 @@ impl Line {
             Line::Settled => "settled",
             Line::OverSettled => "over_settled",
             Line::Late => "late",
+            Line::Inferred => "inferred",
+            Line::UnknownOrder => "unknown_order",
         }
     }
 }
 
 /// The number of lines.
-pub(crate) const LINES: usize = 8;
+pub(crate) const LINES: usize = 5 + SPENT;
+/// Of these, lines of money that is spent.
+pub(crate) const SPENT: usize = 5;
 
 /// Balances of one budget, in base units of its unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -89,10 +101,16 @@ impl Books {
         self.lines[line as usize]
     }
 
-    /// Everything that is spent: settled, over-settled and late.
+    /// Everything that is spent.
     pub fn spent(&self) -> Amount {
-        let [.., settled, over, late] = self.lines;
-        plus(plus(settled, over), late)
+        let [_, _, _, _, _, spent @ ..] = self.lines;
+        spent.into_iter().fold(Amount::ZERO, plus)
+    }
+
+    /// What of it was spent with no hold for it: over-settled, late and of unknown orders.
+    pub fn debts(&self) -> Amount {
+        let [.., over, late, _, unknown] = self.lines;
+        plus(plus(over, late), unknown)
     }
 
     /// Everything that is not free: the exposure.
@@ -165,6 +183,15 @@ mod tests {
         books.set_limit(Amount::new(5));
         assert_eq!(books.line(Line::Free), Amount::new(-3));
         assert_eq!(books.exposure(), Amount::new(8));
+    }
+
+    #[test]
+    fn what_is_spent_and_what_of_it_nothing_was_held_for() {
+        let mut books = Books::default();
+        for (line, amount) in Line::SPENT.into_iter().zip([1, 20, 300, 4_000, 50_000]) {
+            books.shift(Line::Free, line, Amount::new(amount));
+        }
+        assert_eq!((books.spent().get(), books.debts().get()), (54_321, 50_320));
     }
 
     proptest! {

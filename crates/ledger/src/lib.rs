@@ -25,7 +25,7 @@
 //!
 //! # Invariants
 //! 1. For every budget and window: settled + held + with purses + expired <= limit, but for debts the outside world made
-//!    (`OverSettled`, `Late`) and limits lowered below what is already out.
+//!    (`OverSettled`, `Late`, `UnknownOrder`) and limits lowered below what is already out.
 //! 2. A hold settles at most once; repeating a request returns the first answer. Of billing notices the highest price counts: what a later
 //!    one is higher is booked beside what was booked.
 //! 3. The lines of the [`Books`] add up to the limit after every change.

@@ -261,6 +261,10 @@ pub struct BookLines {
     pub over_settled: Option<Amount>,
     #[serde(deserialize_with = "amount")]
     pub late: Option<Amount>,
+    #[serde(deserialize_with = "amount")]
+    pub inferred: Option<Amount>,
+    #[serde(deserialize_with = "amount")]
+    pub unknown_order: Option<Amount>,
 }
 
 /// Counts of holds since the start of the run.
@@ -374,7 +378,7 @@ impl<'de> Deserialize<'de> for Detail {
 }
 
 /// Members that are amounts, of a budget, its books and its windows.
-const AMOUNTS: [&str; 21] = [
+const AMOUNTS: [&str; 23] = [
     "limit",
     "spent",
     "debt",
@@ -393,6 +397,8 @@ const AMOUNTS: [&str; 21] = [
     "settled",
     "over_settled",
     "late",
+    "inferred",
+    "unknown_order",
     "used",
     "left",
     "spark",

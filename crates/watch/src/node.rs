@@ -469,6 +469,8 @@ pub struct Lines {
     pub settled: Amount,
     pub over_settled: Amount,
     pub late: Amount,
+    pub inferred: Amount,
+    pub unknown_order: Amount,
 }
 
 /// What became of a budget's own holds (not those of budgets under it) since the start of the run; counts, `None` where nobody

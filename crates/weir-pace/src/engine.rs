@@ -352,9 +352,7 @@ impl Engine {
         self.bank.audit()?;
         for (place, campaign) in self.campaigns.iter().enumerate() {
             let books = self.books(place);
-            let debts = [Line::OverSettled, Line::Late].map(|line| books.line(line));
-            let debts = Amount::total(debts).unwrap_or(Amount::ZERO);
-            let within = i128::from(books.exposure().get()) - i128::from(debts.get());
+            let within = i128::from(books.exposure().get()) - i128::from(books.debts().get());
             let limit = i128::from(campaign.limit.get());
             let more = limit * i128::from(campaign.tolerance_ppm) / 1_000_000;
             if within > limit + more {

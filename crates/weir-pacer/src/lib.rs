@@ -466,7 +466,7 @@ impl Row {
         let books = bank.books(slot);
         let open = bank.unconfirmed(slot, &held);
         let today = |line| bank.day_line(slot, line);
-        let spent_today = [Line::Settled, Line::OverSettled, Line::Late].map(today);
+        let spent_today = Line::SPENT.map(today);
         let daily = bank.spec(slot).windows.day_limit();
         Counters {
             limit: books.limit(),

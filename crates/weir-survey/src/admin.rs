@@ -765,6 +765,8 @@ fn row((line, standing): &Budget, names: &HashMap<u64, String>, fates: &[Fates])
         "settled": line.settled.get(),
         "over_settled": line.over_settled.get(),
         "late": line.late.get(),
+        "inferred": line.inferred.get(),
+        "unknown_order": line.unknown_order.get(),
         "pace": pace,
     })
 }

@@ -37,8 +37,8 @@ pub fn print(stat: &Value, out: &mut dyn Write) -> std::io::Result<()> {
     writeln!(out, "\nThe node's counters: weir stat. All of both: --json.")
 }
 
-/// The eight figures of a budget's books: as they are called, and what each is.
-const BOOKS: [(&str, &str); 8] = [
+/// The figures of a budget's books: as they are called, and what each is.
+const BOOKS: [(&str, &str); 10] = [
     ("limit", "what it may spend in its life: the sum of what follows, without expired"),
     ("free", "left to grant, in the bank"),
     ("purses", "left to grant, at the workers"),
@@ -47,6 +47,8 @@ const BOOKS: [(&str, &str); 8] = [
     ("settled", "spent within what was held"),
     ("over_settled", "spent above what was held"),
     ("late", "spent after its hold was gone"),
+    ("inferred", "spent as far as a later total says"),
+    ("unknown_order", "spent by orders that nobody opened here"),
 ];
 
 /// The books of a budget in its unit, and an empty line.
@@ -134,7 +136,7 @@ mod tests {
         let text = printed(&json!({
             "bank": {"asks": 7}, "id": 1, "name": "Spring sale", "handle": null, "unit": "USD",
             "limit": 10_000_000_000_i64, "free": 7_873_687_500_i64, "purses": 26_312_500, "held": 0,
-            "expired": 0, "settled": 2_100_000_000_i64, "over_settled": 0, "late": 0, "pace": {"open": true, "planned": 5_334_604, "window": {"end_ms": 1_795_755_600_000_u64}},
+            "expired": 0, "settled": 2_100_000_000_i64, "over_settled": 0, "late": 0, "inferred": 0, "unknown_order": 0, "pace": {"open": true, "planned": 5_334_604, "window": {"end_ms": 1_795_755_600_000_u64}},
             "windows": [{"period": "day", "limit": 5_000_000, "used": 1_000_000, "left": 4_000_000, "bucket": true}],
         }));
         let expected = "\
@@ -145,7 +147,7 @@ budget 1 Spring sale, in USD
 ";
         let rest: Vec<String> = text
             .lines()
-            .skip(10)
+            .skip(12)
             .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
             .collect();
         let day = "windows.day limit 5.00 USD, handed out 1.00, left 4.00, refills all the time";
@@ -158,7 +160,7 @@ budget 1 Spring sale, in USD
         let wanted: Vec<Vec<&str>> =
             expected.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(shown, wanted);
-        assert_eq!(text.lines().take_while(|line| !line.is_empty()).count(), 9, "{text}");
+        assert_eq!(text.lines().take_while(|line| !line.is_empty()).count(), 11, "{text}");
         assert!(printed(&json!({"asks": 7})).starts_with("asks "), "no budget was asked for");
     }
 }

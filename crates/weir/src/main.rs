@@ -197,7 +197,8 @@ struct TopArgs {
 struct StatArgs {
     #[command(flatten)]
     node: Options,
-    /// Also print the books of this budget: limit, free, purses, held, expired (of held), settled, over_settled, late.
+    /// Also print the books of this budget: limit, free, purses, held, expired (of held), settled, over_settled, late,
+    /// inferred, unknown_order.
     /// Also its windows: limit, what is used of it (handed out and not given back), what is left, when it ends.
     #[arg(long, value_name = "ID|HANDLE")]
     budget: Option<WhichBudget>,

@@ -75,7 +75,7 @@ impl World {
     fn left_of_life(&self, slot: u32) -> i128 {
         let (books, spec) = (self.bank.books(slot), self.bank.spec(slot));
         let kept = i128::from(spec.limit.get()) * i128::from(spec.late_reserve_bp) / 10_000;
-        let debts = books.line(Line::OverSettled).get() + books.line(Line::Late).get();
+        let debts = books.debts().get();
         i128::from(books.line(Line::Free).get()) - (kept - i128::from(debts)).max(0)
     }
 

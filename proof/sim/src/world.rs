@@ -378,8 +378,7 @@ impl World {
             // A budget can end before its first record is sealed, and the crash comes between.
             let Some(slot) = self.bank.slot(spec.id) else { continue };
             let books = self.bank.books(slot);
-            let debts = books.line(Line::OverSettled).get() + books.line(Line::Late).get();
-            let within = i128::from(books.exposure().get()) - i128::from(debts);
+            let within = i128::from(books.exposure().get()) - i128::from(books.debts().get());
             self.oracle.check_cap(spec.id, within)?;
             if within > i128::from(spec.limit.get()) && spec.tolerance_ppm > 0 {
                 self.stats.one("expired money handed out again");

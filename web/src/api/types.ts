@@ -72,7 +72,17 @@ export interface FileLine {
   changed: { field: string; in_file: unknown; in_force: unknown }[];
 }
 
-export type Line = "free" | "purses" | "held" | "suspended" | "expired" | "settled" | "over_settled" | "late";
+export type Line =
+  | "free"
+  | "purses"
+  | "held"
+  | "suspended"
+  | "expired"
+  | "settled"
+  | "over_settled"
+  | "late"
+  | "inferred"
+  | "unknown_order";
 export type HoldCount = "made" | "open" | "settled" | "released" | "expired" | "late";
 
 /** Fields as in the budgets file. */

@@ -374,6 +374,8 @@ const LINES: readonly [Line, string][] = [
   ["settled", "settled"],
   ["over_settled", "settled above holds"],
   ["late", "settled late"],
+  ["inferred", "settled as a total says"],
+  ["unknown_order", "settled for unknown orders"],
 ];
 
 function Books({ budget }: { budget: Budget }) {
@@ -398,7 +400,11 @@ function Books({ budget }: { budget: Budget }) {
                   part={Number(budget.lines[line])}
                   whole={limit}
                   label={`${name}, share of the limit`}
-                  tone={isOver && (line === "late" || line === "over_settled") ? "bad" : "plain"}
+                  tone={
+                    isOver && (line === "late" || line === "over_settled" || line === "unknown_order")
+                      ? "bad"
+                      : "plain"
+                  }
                 />
               </td>
               <td className="end">{exactText(BigInt(budget.lines[line]), budget.unit)}</td>

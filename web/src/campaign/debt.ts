@@ -13,14 +13,20 @@ function holdsExpected({ file }: Budget): boolean {
 
 /** A sentence or two for each kind of debt that it has. */
 export function debtReasons(budget: Budget): string[] {
-  const { over_settled, late } = budget.lines;
+  const { over_settled, late, unknown_order } = budget.lines;
   const above = holdsExpected(budget)
     ? 'A hold of this campaign is the expected cost of a bid ("hold": {"expected": …}), so a win settles above its hold. That is meant. ' +
       'Where the limit is a promise, let it hold the whole price: "hold": "full".'
     : "Bills came above the amount that was held. Let whoever asks reserve the most that it can cost.";
   const after =
     "Bills came when their hold was gone. Longer holds, or notices that come sooner, avoid that; late_reserve_bp keeps money for them.";
-  const found = [...(BigInt(over_settled) > 0n ? [above] : []), ...(BigInt(late) > 0n ? [after] : [])];
+  const strange = "Executions came for orders that nobody opened here.";
+  const reasons: [string, string][] = [
+    [over_settled, above],
+    [late, after],
+    [unknown_order, strange],
+  ];
+  const found = reasons.filter(([spent]) => BigInt(spent) > 0n).map(([, reason]) => reason);
   if (found.length === 0) return [];
   return [
     ...found,

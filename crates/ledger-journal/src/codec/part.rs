@@ -74,9 +74,11 @@ fn write_books(part: &Part, buf: &mut [u8]) -> Result<usize, EncodeError> {
     else {
         unreachable!("chosen by the caller")
     };
-    let [free, purses, held, suspended, expired, settled, over, late] = lines.map(Amount::get);
-    let [day_purses, day_held, day_suspended, day_expired, day_settled, day_over, day_late] =
+    let [free, purses, held, suspended, expired, spent @ ..] = lines.map(Amount::get);
+    let [day_purses, day_held, day_suspended, day_expired, day_spent @ ..] =
         day_lines.map(Amount::get);
+    let [settled, over, late, inferred, unknown] = spent;
+    let [day_settled, day_over, day_late, day_inferred, day_unknown] = day_spent;
     let block = state_books::Block::new(
         *day_start_ms,
         *day_end_ms,
@@ -103,6 +105,10 @@ fn write_books(part: &Part, buf: &mut [u8]) -> Result<usize, EncodeError> {
         period.since,
         period.until_ms,
         period.used.get(),
+        inferred,
+        unknown,
+        day_inferred,
+        day_unknown,
     );
     let window =
         |of: &WindowUse| state_books::Window::new(of.since, of.until_ms, of.used.get(), of.rest);
@@ -118,9 +124,9 @@ fn write_dormant(dormant: &Dormant, buf: &mut [u8]) -> Result<usize, EncodeError
     }
     let none = Window { start: Instant::EPOCH, end: Instant::EPOCH };
     let day = windows.map_or(none, |windows| windows.day);
-    let [settled, over, late] = dormant.spent.map(Amount::get);
-    let day_spent = windows.map_or([Amount::ZERO; 3], |windows| windows.day_spent);
-    let [day_settled, day_over, day_late] = day_spent.map(Amount::get);
+    let [settled, over, late, inferred, unknown] = dormant.spent.map(Amount::get);
+    let day_spent = windows.map_or(Default::default(), |windows| windows.day_spent);
+    let [day_settled, day_over, day_late, day_inferred, day_unknown] = day_spent.map(Amount::get);
     let evidence = &dormant.evidence;
     let block = state_dormant::Block::new(
         dormant.id,
@@ -139,6 +145,10 @@ fn write_dormant(dormant: &Dormant, buf: &mut [u8]) -> Result<usize, EncodeError
         day_late,
         dormant.unit.to_code(),
         flags,
+        inferred,
+        unknown,
+        day_inferred,
+        day_unknown,
     );
     let each = windows.map_or(Vec::new(), |windows| {
         let all = windows.limits.all().iter().zip(&windows.uses);
@@ -189,7 +199,14 @@ fn dormant(v: &StateDormant<'_>) -> Result<Dormant, String> {
     let windows = flags.has_windows().then(|| {
         Box::new(DormantWindows {
             day: window(v.day_start_ms(), v.day_end_ms()),
-            day_spent: [v.day_settled(), v.day_over_settled(), v.day_late()].map(Amount::new),
+            day_spent: [
+                v.day_settled(),
+                v.day_over_settled(),
+                v.day_late(),
+                v.day_inferred().unwrap_or(0),
+                v.day_unknown_order().unwrap_or(0),
+            ]
+            .map(Amount::new),
             limits,
             uses: uses.into_boxed_slice(),
         })
@@ -200,7 +217,14 @@ fn dormant(v: &StateDormant<'_>) -> Result<Dormant, String> {
         handle: Handle::parse(text(v.handle())?).map_err(|error| error.to_string())?,
         unit: unit.ok_or("a budget without a unit")?,
         limited: flags.limited(),
-        spent: [v.settled(), v.over_settled(), v.late()].map(Amount::new),
+        spent: [
+            v.settled(),
+            v.over_settled(),
+            v.late(),
+            v.inferred().unwrap_or(0),
+            v.unknown_order().unwrap_or(0),
+        ]
+        .map(Amount::new),
         evidence: LedgerEvidence {
             resolved: Amount::new(v.resolved_sum()),
             paid: Amount::new(v.paid_sum()),
@@ -333,6 +357,8 @@ fn books(v: &StateBooks<'_>) -> Part {
             v.settled(),
             v.over_settled(),
             v.late(),
+            v.inferred().unwrap_or(0),
+            v.unknown_order().unwrap_or(0),
         ]
         .map(Amount::new),
         day_lines: [
@@ -343,6 +369,8 @@ fn books(v: &StateBooks<'_>) -> Part {
             v.day_settled(),
             v.day_over_settled(),
             v.day_late(),
+            v.day_inferred().unwrap_or(0),
+            v.day_unknown_order().unwrap_or(0),
         ]
         .map(Amount::new),
         evidence: LedgerEvidence {

@@ -116,23 +116,23 @@ fn dormant() -> impl Strategy<Value = Part> {
     let used = any::<[u64; 3]>().prop_map(|[since, until_ms, rest]| (since, until_ms, rest));
     let one = prop::option::of((amount(), any::<bool>(), used, amount()));
     let all = prop::collection::vec(one, 5);
-    let windows =
-        (window(), [amount(), amount(), amount()], all).prop_map(|(day, day_spent, all)| {
-            let (mut limits, mut uses) = (Windows::default(), Vec::new());
-            for (period, one) in Period::ALL.into_iter().zip(all) {
-                let Some((limit, is_bucket, (since, until_ms, rest), used)) = one else { continue };
-                let kind = if is_bucket { WindowKind::Bucket } else { WindowKind::Fixed };
-                limits = limits.with(WindowLimit { period, kind, limit });
-                uses.push(WindowUse { since, until_ms, used, rest });
-            }
-            let uses = uses.into_boxed_slice();
-            Box::new(ledger::DormantWindows { day, day_spent, limits, uses })
-        });
-    let rest = (any::<[i64; 8]>(), prop::option::of(windows));
+    let windows = (window(), any::<[i64; 5]>(), all).prop_map(|(day, day_spent, all)| {
+        let (mut limits, mut uses) = (Windows::default(), Vec::new());
+        for (period, one) in Period::ALL.into_iter().zip(all) {
+            let Some((limit, is_bucket, (since, until_ms, rest), used)) = one else { continue };
+            let kind = if is_bucket { WindowKind::Bucket } else { WindowKind::Fixed };
+            limits = limits.with(WindowLimit { period, kind, limit });
+            uses.push(WindowUse { since, until_ms, used, rest });
+        }
+        let uses = uses.into_boxed_slice();
+        let day_spent = day_spent.map(Amount::new);
+        Box::new(ledger::DormantWindows { day, day_spent, limits, uses })
+    });
+    let rest = (any::<[i64; 10]>(), prop::option::of(windows));
     (any::<u64>(), handle(), unit(), any::<bool>(), rest).prop_map(
         |(id, handle, unit, limited, (sums, windows))| {
-            let [a, b, c, rest @ ..] = sums.map(Amount::new);
-            let (spent, evidence) = ([a, b, c], evidence_of(rest));
+            let [a, b, c, d, e, rest @ ..] = sums.map(Amount::new);
+            let (spent, evidence) = ([a, b, c, d, e], evidence_of(rest));
             Part::Dormant(Box::new(ledger::Dormant {
                 id,
                 handle,
@@ -288,7 +288,7 @@ fn any_books() -> impl Strategy<Value = Part> {
         parts.prop_map(used)
     };
     let windows = (used(), prop::collection::vec((used(), any::<u64>()), 0..6));
-    let numbers = (any::<[u64; 2]>(), any::<[i64; 8]>(), any::<[i64; 7]>(), any::<[i64; 5]>());
+    let numbers = (any::<[u64; 2]>(), any::<[i64; 10]>(), any::<[i64; 9]>(), any::<[i64; 5]>());
     (numbers, windows).prop_map(
         |(([day_start_ms, day_end_ms], lines, day_lines, sums), (period, windows))| {
             let of = |(of, rest)| WindowUse { rest, ..of };

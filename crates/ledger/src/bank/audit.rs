@@ -3,7 +3,7 @@
 use super::answers::Answers;
 use super::memos::Memos;
 use super::{Bank, Budget, MadeBudgets, Slots};
-use crate::books::plus;
+use crate::books::{SPENT, plus};
 use crate::grant::{Expired, Grant, Sums};
 use crate::part::Stage;
 use crate::spec::{MADE_ID_MIN, MADE_SLOT};
@@ -29,7 +29,9 @@ impl Bank {
             digest.eat(budget.day.end.ms());
             for line in Bank::LINES {
                 let (life, day) = (budget.books.line(line), budget.day_lines[line as usize]);
-                if line != Line::Expired || (life, day) != (Amount::ZERO, Amount::ZERO) {
+                let is_later = line == Line::Expired || line > Line::Late;
+                if !is_later || (life, day) != (Amount::ZERO, Amount::ZERO) {
+                    digest.eat_if(line > Line::Late, line as u64);
                     digest.amount(life);
                     digest.amount(day);
                 }
@@ -80,7 +82,7 @@ impl Bank {
             digest.eat(*id);
             digest.amount(books.limit());
             for line in Bank::LINES {
-                digest.amount(books.line(line));
+                digest.line(line, books.line(line));
             }
         }
         digest.eat(self.grants.next_number());
@@ -298,6 +300,18 @@ impl Digest {
         }
     }
 
+    fn spent(&mut self, spent: [Amount; SPENT]) {
+        Line::SPENT.into_iter().zip(spent).for_each(|(line, amount)| self.line(line, amount));
+    }
+
+    /// Lines since version 8 count where something is on them: of earlier snapshots the figure stays.
+    fn line(&mut self, line: Line, amount: Amount) {
+        if line <= Line::Late || amount != Amount::ZERO {
+            self.eat_if(line > Line::Late, line as u64);
+            self.amount(amount);
+        }
+    }
+
     fn evidence(&mut self, evidence: &LedgerEvidence) {
         if *evidence != LedgerEvidence::default() {
             evidence.sums().into_iter().for_each(|sum| self.amount(sum));
@@ -311,13 +325,13 @@ impl Digest {
             self.bytes(dormant.handle.as_str().as_bytes());
             self.bytes(&dormant.unit.to_code());
             self.eat(u64::from(dormant.limited));
-            dormant.spent.into_iter().for_each(|amount| self.amount(amount));
+            self.spent(dormant.spent);
             self.evidence(&dormant.evidence);
             let Some(windows) = &dormant.windows else { continue };
             for instant in [windows.day.start, windows.day.end] {
                 self.eat(instant.ms());
             }
-            windows.day_spent.into_iter().for_each(|amount| self.amount(amount));
+            self.spent(windows.day_spent);
             for (window, used) in windows.limits.all().iter().zip(&windows.uses) {
                 self.eat(window.period as u64);
                 self.eat(u64::from(window.kind == WindowKind::Bucket));

@@ -11,7 +11,7 @@ use wire::Handle;
 
 use super::restore::is_possible;
 use super::{Bank, Budget, Out, PurseNote, ReplayError, Search, Slots};
-use crate::books::{LINES, exposure};
+use crate::books::{LINES, SPENT, exposure};
 use crate::spec::{BUDGETS_MAX, LEVELS_MAX, MADE_ID_MIN, MADE_SLOT, SpecError};
 use crate::{
     Amount, Books, BudgetSpec, LedgerEvidence, Line, No, Record, Status, WindowLimit, WindowUse,
@@ -27,9 +27,6 @@ const ENDS_MAX: usize = 128;
 const STEP_MS: u64 = 1_024;
 /// Ended budgets whose spend is kept. Beyond it idle budgets do not end.
 const DORMANT_MAX: usize = BUDGETS_MAX;
-
-/// The lines of books that remain when nothing is out any more.
-pub(super) const SPENT: [Line; 3] = [Line::Settled, Line::OverSettled, Line::Late];
 
 /// Why a budget is not made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -55,8 +52,8 @@ pub struct Dormant {
     pub unit: Unit,
     /// It has a limit for its life, so what it spent is never forgotten.
     pub limited: bool,
-    /// Settled, over-settled and late spend.
-    pub spent: [Amount; 3],
+    /// What it spent, in the order of [`Line::SPENT`].
+    pub spent: [Amount; SPENT],
     /// What its holds came to.
     pub evidence: LedgerEvidence,
     /// Its windows, if it had any.
@@ -68,8 +65,8 @@ pub struct Dormant {
 pub struct DormantWindows {
     /// The civil day that its day lines are about.
     pub day: Window,
-    /// What of the money handed out on that day was settled, over-settled and late.
-    pub day_spent: [Amount; 3],
+    /// What of the money handed out on that day was spent, in the order of [`Line::SPENT`].
+    pub day_spent: [Amount; SPENT],
     /// Its windows...
     pub limits: Windows,
     /// ...and what was used of each, in the same order.
@@ -481,7 +478,7 @@ impl Budget {
 
     /// What is to be kept of it, if anything was spent.
     fn rest(self) -> Option<Dormant> {
-        let spent = SPENT.map(|line| self.books.line(line));
+        let spent = Line::SPENT.map(|line| self.books.line(line));
         let has_windows = !self.day.is_empty() || !self.windows.is_empty();
         let used = spent.iter().any(|amount| *amount != Amount::ZERO)
             || self.day_used() != Amount::ZERO
@@ -489,7 +486,7 @@ impl Budget {
         let windows = has_windows.then(|| {
             Box::new(DormantWindows {
                 day: self.day,
-                day_spent: SPENT.map(|line| self.day_lines[line as usize]),
+                day_spent: Line::SPENT.map(|line| self.day_lines[line as usize]),
                 limits: self.spec.windows.clone(),
                 uses: self.windows.clone(),
             })
@@ -508,14 +505,14 @@ impl Budget {
     /// Goes on from what was kept.
     fn wake(&mut self, dormant: Dormant) {
         let mut lines = [Amount::ZERO; LINES];
-        for (line, spent) in SPENT.into_iter().zip(dormant.spent) {
+        for (line, spent) in Line::SPENT.into_iter().zip(dormant.spent) {
             lines[line as usize] = spent;
         }
         self.books = Books::spent_before(lines);
         self.evidence = dormant.evidence;
         let Some(windows) = dormant.windows else { return };
         self.day = windows.day;
-        for (line, spent) in SPENT.into_iter().zip(windows.day_spent) {
+        for (line, spent) in Line::SPENT.into_iter().zip(windows.day_spent) {
             self.day_lines[line as usize] = spent;
         }
         let kept: Vec<_> = windows.limits.all().iter().zip(&windows.uses).collect();

@@ -624,6 +624,8 @@ impl Bank {
         Line::Settled,
         Line::OverSettled,
         Line::Late,
+        Line::Inferred,
+        Line::UnknownOrder,
     ];
 
     fn budget(&self, slot: u32) -> &Budget {
@@ -710,8 +712,7 @@ impl Budget {
 
     fn late_reserve(&self) -> Amount {
         let kept = part_of(self.spec.limit, self.spec.late_reserve_bp.into(), 10_000);
-        let spent = minus(self.books.spent(), self.books.line(Line::Settled));
-        minus(kept, spent).max(Amount::ZERO)
+        minus(kept, self.books.debts()).max(Amount::ZERO)
     }
 }
 

@@ -208,15 +208,15 @@ fn set_books(part: &mut Part, field: usize, value: u64) {
     else {
         unreachable!("chosen by the caller")
     };
-    match field % 22 {
+    match field % 26 {
         0 => *day_start_ms = value,
         1 => *day_end_ms = value,
-        line @ 2..10 => lines[line - 2] = amount,
-        line @ 10..17 => day_lines[line - 10] = amount,
-        17 => evidence.expired_resolved = amount,
-        18 => period.until_ms = value,
-        19 => windows.push(WindowUse { until_ms: value, ..WindowUse::default() }),
-        20 => windows.clear(),
+        line @ 2..12 => lines[line - 2] = amount,
+        line @ 12..21 => day_lines[line - 12] = amount,
+        21 => evidence.expired_resolved = amount,
+        22 => period.until_ms = value,
+        23 => windows.push(WindowUse { until_ms: value, ..WindowUse::default() }),
+        24 => windows.clear(),
         _ => evidence.paid = amount,
     }
 }
@@ -299,6 +299,33 @@ fn gaps_between_grants_are_bounded() {
         mend_end(&mut parts);
         assert_eq!(restore(parts).is_ok(), fits, "{next}");
     }
+}
+
+/// The last two lines come back, count as spent, of the day too, and are part of the figure.
+#[test]
+fn what_was_inferred_and_of_unknown_orders_is_spent() {
+    let [start, end] = [1, 4_000_000_000_000].map(money::Instant::from_ms);
+    let windows = ledger::Windows::daily(Some(Amount::new(400)));
+    let bench = Bench::new(1, &[BudgetSpec { start, end, windows, ..spec(1, 1_000) }]);
+    let mut parts = parts(&bench.bank);
+    let books = parts.iter_mut().find(|part| matches!(part, Part::Books { .. })).unwrap();
+    let Part::Books { lines, day_lines, .. } = books else { unreachable!() };
+    lines[0] = Amount::new(lines[0].get() - 70);
+    for (line, spent) in [(8, 20), (9, 50)] {
+        (lines[line], day_lines[line - 1]) = (Amount::new(spent), Amount::new(spent));
+    }
+    mend_end(&mut parts);
+    let bank = restore(parts.clone()).unwrap();
+    let change = |of: fn(&Bank) -> Amount| of(&bank).get() - of(&bench.bank).get();
+    assert_eq!(change(|bank| bank.books(0).spent()), 70);
+    assert_eq!(change(|bank| bank.books(0).debts()), 50);
+    assert_eq!(change(|bank| bank.day(0).1), 70);
+    assert_eq!(change(|bank| bank.available(0)), -70);
+    assert_ne!(bank.digest(), bench.bank.digest());
+    assert_ne!(bank.books_digest(), bench.bank.books_digest());
+    let mut again = Vec::new();
+    bank.parts(&mut |part| again.push(part));
+    assert_eq!(again, parts);
 }
 
 /// Snapshots of the first journals carry a figure over what they knew: a state that has nothing newer keeps it.

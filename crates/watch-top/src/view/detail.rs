@@ -131,6 +131,8 @@ impl Canvas<'_> {
                 ("settled", books.settled),
                 ("over-settled", books.over_settled),
                 ("late", books.late),
+                ("inferred", books.inferred),
+                ("unknown order", books.unknown_order),
             ],
         ));
         lines.push(Line::default());

@@ -173,7 +173,8 @@ pub(crate) fn detail() -> Value {
     let mut detail = row(&ROWS[0]);
     let more = json!({
         "lines": {"free": "8000000000", "purses": "400000000", "held": "99876544", "suspended": "0", "expired": "0",
-                  "settled": "3500000000", "over_settled": "123456", "late": "0"},
+                  "settled": "3500000000", "over_settled": "123456", "late": "0",
+                  "inferred": "0", "unknown_order": "0"},
         "holds": {"made": 91_233, "open": 312, "settled": 80_112, "released": 9_001, "expired": 1_808, "late": null},
         "caps": [{"per": "1d", "max": 3, "of": "campaign"}],
         "spark": ["0", "1000000", "2000000", "4000000", "8000000", "16000000", "15000000", "15500000", "15500000",

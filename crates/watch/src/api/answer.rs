@@ -312,6 +312,8 @@ pub(super) struct BookLines {
     settled: DecimalAmount,
     over_settled: DecimalAmount,
     late: DecimalAmount,
+    inferred: DecimalAmount,
+    unknown_order: DecimalAmount,
 }
 
 impl BookLines {
@@ -326,6 +328,8 @@ impl BookLines {
             settled: decimal(lines.settled),
             over_settled: decimal(lines.over_settled),
             late: decimal(lines.late),
+            inferred: decimal(lines.inferred),
+            unknown_order: decimal(lines.unknown_order),
         }
     }
 }

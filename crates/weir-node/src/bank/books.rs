@@ -27,9 +27,24 @@ pub struct BookLine {
     pub over_settled: Amount,
     /// Spent after the hold was gone.
     pub late: Amount,
+    /// Spent as far as a later total says.
+    pub inferred: Amount,
+    /// Spent by orders that nobody opened here.
+    pub unknown_order: Amount,
 }
 
 impl BookLine {
+    /// Everything that is spent.
+    pub fn spent(&self) -> Amount {
+        let lines = [self.settled, self.over_settled, self.late, self.inferred, self.unknown_order];
+        Amount::total(lines).unwrap_or(Amount::ZERO)
+    }
+
+    /// What of it was spent with no hold for it.
+    pub fn debt(&self) -> Amount {
+        Amount::total([self.over_settled, self.late, self.unknown_order]).unwrap_or(Amount::ZERO)
+    }
+
     /// The books of a slot. `reported` is what the workers last said that their purses hold: it lags by a fraction
     /// of a second, and moves money between the lines `purses` and `held` only.
     pub fn of(bank: &Bank, slot: u32, reported: &impl Fn(u32) -> Amount) -> BookLine {
@@ -49,6 +64,8 @@ impl BookLine {
             settled: books.line(Line::Settled),
             over_settled: books.line(Line::OverSettled),
             late: books.line(Line::Late),
+            inferred: books.line(Line::Inferred),
+            unknown_order: books.line(Line::UnknownOrder),
         }
     }
 }

@@ -22,7 +22,7 @@ pub(super) fn standing(
         limit: own.limit,
         available: available(bank, slot, line),
         held: own.held,
-        settled: sum([own.settled, own.over_settled, own.late]),
+        settled: own.spent(),
         status: status(bank, slot),
     }
 }

@@ -92,14 +92,14 @@ impl SurveyRow {
         let (spec, books) = (bank.spec(slot), bank.books(slot));
         let day = bank.day(slot).0;
         let today = |line| bank.day_line(slot, line).get();
-        let spent = [Line::Settled, Line::OverSettled, Line::Late].map(today);
+        let spent = Line::SPENT.map(today);
         let mut windows = [None; Period::ALL.len()];
         for (window, used, _) in bank.windows(slot) {
             let place = Period::ALL.iter().position(|period| *period == window.period);
             windows[place.expect("all periods are there")] = Some((window, used));
         }
         let left = windows.iter().flatten().map(|(window, used)| less(window.limit, *used));
-        let debt = sum([line.over_settled, line.late]);
+        let debt = line.debt();
         SurveyRow {
             slot,
             line,
@@ -121,15 +121,14 @@ impl SurveyRow {
         }
     }
 
-    /// Settled, over-settled and late.
+    /// Everything that is spent.
     pub fn spent(&self) -> Amount {
-        let BookLine { settled, over_settled, late, .. } = self.line;
-        sum([settled, over_settled, late])
+        self.line.spent()
     }
 
-    /// What was spent above holds or after they were gone.
+    /// What of it was spent with no hold for it.
     pub fn debt(&self) -> Amount {
-        sum([self.line.over_settled, self.line.late])
+        self.line.debt()
     }
 
     /// Free and in purses.
@@ -139,7 +138,7 @@ impl SurveyRow {
 
     /// How much more is spent within holds, held and with workers than the limit.
     pub fn excess(&self) -> i128 {
-        let out = [self.line.settled, self.line.held, self.line.purses];
+        let out = [self.line.settled, self.line.inferred, self.line.held, self.line.purses];
         let out: i128 = out.iter().map(|part| i128::from(part.get())).sum();
         out - i128::from(self.line.limit.get())
     }

@@ -201,6 +201,8 @@ mod tests {
             settled: zero,
             over_settled: zero,
             late: zero,
+            inferred: zero,
+            unknown_order: zero,
         };
         SurveyRow {
             slot: 0,

@@ -282,6 +282,8 @@ fn lines(row: &SurveyRow) -> Lines {
         settled: line.settled,
         over_settled: line.over_settled,
         late: line.late,
+        inferred: line.inferred,
+        unknown_order: line.unknown_order,
     }
 }
 

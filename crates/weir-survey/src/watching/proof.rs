@@ -72,7 +72,7 @@ impl Proof {
 /// Does every unit stand on exactly one line?
 fn balances(row: &SurveyRow) -> bool {
     let line = &row.line;
-    let all = [line.free, line.purses, line.held, line.settled, line.over_settled, line.late];
+    let all = [line.free, line.purses, line.held, line.spent()];
     all.iter().map(|part| i128::from(part.get())).sum::<i128>() == i128::from(line.limit.get())
 }
 

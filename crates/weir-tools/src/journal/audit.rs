@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use wire::Handle;
 
 use super::balances::{Account, Balances, Fate, Lines};
-use super::live::{self, Spends};
+use super::live::{self, Spends, Spent};
 use super::text;
 use super::trail::Folder;
 use super::{JournalError, Outcome, Progress, Where};
@@ -88,7 +88,7 @@ struct Live {
     /// Budgets whose spend moved meanwhile and lies between what was said before and after.
     between: u64,
     /// Budgets that differ: the records, the node before, the node after.
-    differing: BTreeMap<u64, [[i128; 3]; 3]>,
+    differing: BTreeMap<u64, [Spent; 3]>,
 }
 
 impl Audit {
@@ -285,8 +285,7 @@ impl Live {
         let mut live = Live { address, equal: true, between: 0, differing: BTreeMap::new() };
         // A node shows no books of those that ended.
         for account in balances.accounts.iter().filter(|account| account.fate == Fate::Live) {
-            let here =
-                [Line::Settled, Line::OverSettled, Line::Late].map(|line| account.line(line));
+            let here = Line::SPENT.map(|line| account.line(line));
             let (first, second) = (before.get(&account.id), after.get(&account.id));
             let (first, second) =
                 (first.copied().unwrap_or_default(), second.copied().unwrap_or_default());
@@ -296,7 +295,7 @@ impl Live {
             live.equal = false;
             // What is spent only grows, so the records that were read in between cannot be outside.
             let inside = |line: usize| (first[line]..=second[line]).contains(&here[line]);
-            if (0..3).all(inside) {
+            if (0..here.len()).all(inside) {
                 live.between += 1;
             } else {
                 live.differing.insert(account.id, [here, first, second]);
@@ -309,7 +308,7 @@ impl Live {
         for (id, [here, before, after]) in &self.differing {
             writeln!(
                 out,
-                "DIFFERENCE budget {id}, settled, over_settled and late: records {here:?}, node {before:?} before \
+                "DIFFERENCE budget {id}, the lines of what is spent: records {here:?}, node {before:?} before \
                  the reading and {after:?} after it"
             )?;
         }
@@ -317,7 +316,7 @@ impl Live {
         if self.equal {
             return writeln!(
                 out,
-                "node at {address}: settled, over_settled and late of every budget equal the records up to {last}"
+                "node at {address}: the lines of what is spent of every budget equal the records up to {last}"
             );
         }
         writeln!(

@@ -297,9 +297,7 @@ impl Balances {
     /// A budget that ended: what it spent is all its limit until it comes back.
     fn dormant(&mut self, dormant: &ledger::Dormant) {
         let mut lines = [0; LINES];
-        for (line, spent) in
-            [Line::Settled, Line::OverSettled, Line::Late].into_iter().zip(dormant.spent)
-        {
+        for (line, spent) in Line::SPENT.into_iter().zip(dormant.spent) {
             lines[at(line)] = spent.get().into();
         }
         let index = self.accounts.len();
@@ -307,9 +305,7 @@ impl Balances {
         let mut day = (0, 0);
         if let Some(windows) = &dormant.windows {
             day = (windows.day.start.ms(), windows.day.end.ms());
-            for (line, spent) in
-                [Line::Settled, Line::OverSettled, Line::Late].into_iter().zip(windows.day_spent)
-            {
+            for (line, spent) in Line::SPENT.into_iter().zip(windows.day_spent) {
                 day_lines[at(line)] = spent.get().into();
             }
         }
@@ -600,7 +596,8 @@ impl Account {
 
     /// By how much more than its limit is out or spent that neither debts, nor a lowered limit, nor a tolerance explain.
     pub(super) fn unexplained(&self) -> i128 {
-        let debts = self.line(Line::OverSettled) + self.line(Line::Late);
+        let debts = [Line::OverSettled, Line::Late, Line::UnknownOrder];
+        let debts: i128 = debts.into_iter().map(|line| self.line(line)).sum();
         let tolerated = self.limit * self.tolerance_ppm / 1_000_000;
         (-self.line(Line::Free) - debts - self.lowered - tolerated).max(0)
     }
@@ -619,9 +616,8 @@ impl Account {
     fn differences_of_idle(&self, bank: &Bank) -> Vec<(String, i128, i128)> {
         let kept = self.handle.as_ref().and_then(|handle| bank.dormant(handle));
         let kept = kept.filter(|kept| kept.id == self.id).map(|kept| kept.spent);
-        let spent = [Line::Settled, Line::OverSettled, Line::Late];
         let there = |line: Line| {
-            let place = spent.iter().position(|of| *of == line);
+            let place = Line::SPENT.iter().position(|of| *of == line);
             place.zip(kept).map_or(0, |(place, kept)| i128::from(kept[place].get()))
         };
         let lines = Bank::LINES.into_iter().filter(|line| *line != Line::Free);
@@ -685,7 +681,7 @@ mod tests {
         let balances = balances(&records);
         assert_eq!(balances.told, Vec::<String>::new());
         let account = &balances.accounts[0];
-        assert_eq!(account.lines, [35, 50, 0, 0, 0, 10, 5, 0]);
+        assert_eq!(account.lines, [35, 50, 0, 0, 0, 10, 5, 0, 0, 0]);
 
         let mut bank = Bank::new(Options::default());
         bank.replay(&Record::Budget { spec: Box::new(spec()) }).unwrap();
@@ -720,7 +716,7 @@ mod tests {
         let found = balances(&records);
         assert_eq!(found.told, Vec::<String>::new());
         let account = &found.accounts[0];
-        assert_eq!((account.lines, account.settles), ([35, 50, 0, 0, 0, 4, 5, 6], 1));
+        assert_eq!((account.lines, account.settles), ([35, 50, 0, 0, 0, 4, 5, 6, 0, 0], 1));
         let mut bank = Bank::new(Options::default());
         bank.replay(&Record::Budget { spec: Box::new(spec()) }).unwrap();
         bank.replay_all(&records).unwrap();
@@ -735,10 +731,14 @@ mod tests {
             topped_up(Verdict::SettledOver, [5, 11, 4]),
         ];
         let found = balances(&kept[..2]);
-        assert_eq!(found.accounts[0].lines, [40, 50, 6, 0, 0, 4, 0, 0], "the rest stays held");
+        assert_eq!(
+            found.accounts[0].lines,
+            [40, 50, 6, 0, 0, 4, 0, 0, 0, 0],
+            "the rest stays held"
+        );
         let found = balances(&kept);
         assert_eq!(found.told, Vec::<String>::new());
-        assert_eq!(found.accounts[0].lines, [39, 50, 0, 0, 0, 10, 1, 0]);
+        assert_eq!(found.accounts[0].lines, [39, 50, 0, 0, 0, 10, 1, 0, 0, 0]);
         let mut bank = Bank::new(Options::default());
         bank.replay(&Record::Budget { spec: Box::new(spec()) }).unwrap();
         for (done, record) in (1..).zip(&kept) {

@@ -193,7 +193,7 @@ impl Line {
 }
 
 /// Names of the columns of totals.
-const TOTAL: [&str; 12] = [
+const TOTAL: [&str; 14] = [
     "budget",
     "parent",
     "unit",
@@ -206,6 +206,8 @@ const TOTAL: [&str; 12] = [
     "closing_with_children",
     "reconciles",
     "handle",
+    "inferred",
+    "unknown_order",
 ];
 
 /// What was exported.
@@ -361,7 +363,7 @@ impl Export {
             let unit = self.known.unit_of(*id);
             let money = |value: i128| Value::from(text::amount(unit, value));
             let parent = self.known.budgets.get(id).and_then(|named| named.parent);
-            let values: [Value; 12] = [
+            let values: [Value; 14] = [
                 (*id).into(),
                 parent.into(),
                 unit.map(|unit| unit.to_string()).into(),
@@ -374,6 +376,8 @@ impl Export {
                 money(line.closing()),
                 line.reconciles().into(),
                 self.known.handle_of(*id).map(Handle::as_str).into(),
+                money(line.spent.inferred),
+                money(line.spent.unknown),
             ];
             TOTAL.into_iter().zip(values).collect()
         })
@@ -400,19 +404,14 @@ impl Export {
             let name = unit.map_or("unknown unit".to_string(), |unit| unit.to_string());
             let (_, count, spent) = sums.entry(name).or_insert((unit, 0, Spent::default()));
             *count += line.count;
-            spent.settled += line.spent.settled;
-            spent.over += line.spent.over;
-            spent.late += line.spent.late;
+            spent.add(&line.spent);
         }
         let mut errors = io::stderr().lock();
         for (name, (unit, count, spent)) in sums {
-            let money = |value| text::amount(unit, value);
-            let (settled, over, late) =
-                (money(spent.settled), money(spent.over), money(spent.late));
-            let _ = writeln!(
-                errors,
-                "{name}: {count} settlements, settled {settled}, over_settled {over}, late {late}"
-            );
+            let lines = ledger::Line::SPENT.into_iter().zip(spent.lines());
+            let lines = lines.map(|(line, sum)| (line.name(), text::amount(unit, sum)));
+            let lines: String = lines.map(|(line, sum)| format!(", {line} {sum}")).collect();
+            let _ = writeln!(errors, "{name}: {count} settlements{lines}");
         }
     }
 
@@ -430,9 +429,7 @@ impl Export {
 impl Line {
     fn take(&mut self, spent: &Spent) {
         self.count += 1;
-        self.spent.settled += spent.settled;
-        self.spent.over += spent.over;
-        self.spent.late += spent.late;
+        self.spent.add(spent);
     }
 }
 

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 
 use admin_client::Client;
+use ledger::Line;
 use serde_json::Value;
 
 use super::JournalError;
 
-/// What a node says is spent in a budget: settled, over-settled, late.
-pub(super) type Spends = BTreeMap<u64, [i128; 3]>;
+/// What a node says is spent in a budget, in the order of [`Line::SPENT`].
+pub(super) type Spends = BTreeMap<u64, Spent>;
+pub(super) type Spent = [i128; Line::SPENT.len()];
 
 /// Asks for all budgets, page by page.
 pub(super) fn spends(client: &Client) -> Result<Spends, JournalError> {
@@ -26,10 +28,17 @@ pub(super) fn spends(client: &Client) -> Result<Spends, JournalError> {
     Ok(spends)
 }
 
-fn read(row: &Value) -> Option<(u64, [i128; 3])> {
-    let line = |name| row.get(name).and_then(Value::as_i64).map(i128::from);
+fn read(row: &Value) -> Option<(u64, Spent)> {
     let id = row.get("id").and_then(Value::as_u64)?;
-    Some((id, [line("settled")?, line("over_settled")?, line("late")?]))
+    let mut spent = Spent::default();
+    for (sum, line) in spent.iter_mut().zip(Line::SPENT) {
+        *sum = match row.get(line.name()) {
+            // A node of an earlier release has nothing on the lines that came later.
+            None if line > Line::Late => 0,
+            said => said?.as_i64()?.into(),
+        };
+    }
+    Some((id, spent))
 }
 
 fn strange(client: &Client, found: &Value) -> JournalError {

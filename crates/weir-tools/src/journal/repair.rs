@@ -422,9 +422,7 @@ impl Behind {
             let (count, sum) = totals.entry(budget).or_default();
             let spent = Spent::of(record).unwrap_or_default();
             *count += 1;
-            sum.settled += spent.settled;
-            sum.over += spent.over;
-            sum.late += spent.late;
+            sum.add(&spent);
         }
         for budget in self.granted.keys() {
             totals.entry(Some(*budget)).or_default();

@@ -380,6 +380,8 @@ pub(super) struct Spent {
     pub(super) settled: i128,
     pub(super) over: i128,
     pub(super) late: i128,
+    pub(super) inferred: i128,
+    pub(super) unknown: i128,
 }
 
 impl Spent {
@@ -397,15 +399,29 @@ impl Spent {
         match verdict {
             Verdict::Settled => Some(Spent { settled: amount, ..Spent::default() }),
             Verdict::SettledOver => {
-                Some(Spent { settled: held.min(amount), over: (amount - held).max(0), late: 0 })
+                let over = (amount - held).max(0);
+                Some(Spent { settled: held.min(amount), over, ..Spent::default() })
             }
             Verdict::SettledLate => Some(Spent { late: amount, ..Spent::default() }),
             _ => None,
         }
     }
 
+    /// In the order of [`ledger::Line::SPENT`].
+    pub(super) fn lines(&self) -> [i128; 5] {
+        [self.settled, self.over, self.late, self.inferred, self.unknown]
+    }
+
     pub(super) fn total(&self) -> i128 {
-        self.settled + self.over + self.late
+        self.lines().into_iter().sum()
+    }
+
+    pub(super) fn add(&mut self, more: &Spent) {
+        self.settled += more.settled;
+        self.over += more.over;
+        self.late += more.late;
+        self.inferred += more.inferred;
+        self.unknown += more.unknown;
     }
 }
 
@@ -517,6 +533,8 @@ mod tests {
     fn settlements_are_split() {
         let hold = Hold { grant: 1, seq: 2, node: 3, deadline_ms: 4, amount: Amount::new(10) };
         let origin = Origin { door: Door::Batch, request_id: 0 };
+        let lines =
+            |[settled, over, late]: [i128; 3]| Spent { settled, over, late, ..Spent::default() };
         let spent = |verdict, amount| {
             let amount = Amount::new(amount);
             Spent::of(&Record::Resolved {
@@ -529,9 +547,9 @@ mod tests {
                 kept: None,
             })
         };
-        assert_eq!(spent(Verdict::Settled, 7), Some(Spent { settled: 7, over: 0, late: 0 }));
-        assert_eq!(spent(Verdict::SettledOver, 12), Some(Spent { settled: 10, over: 2, late: 0 }));
-        assert_eq!(spent(Verdict::SettledLate, 12), Some(Spent { settled: 0, over: 0, late: 12 }));
+        assert_eq!(spent(Verdict::Settled, 7), Some(lines([7, 0, 0])));
+        assert_eq!(spent(Verdict::SettledOver, 12), Some(lines([10, 2, 0])));
+        assert_eq!(spent(Verdict::SettledLate, 12), Some(lines([0, 0, 12])));
         assert_eq!(spent(Verdict::Released, 0), None);
         let topped_up = |verdict, uses_rest| {
             let (amount, total) = (Amount::new(5), Amount::new(11));
@@ -540,9 +558,9 @@ mod tests {
         let (over, late) =
             (topped_up(Verdict::SettledOver, false), topped_up(Verdict::SettledLate, false));
         let of_rest = topped_up(Verdict::SettledOver, true);
-        assert_eq!(Spent::of(&of_rest), Some(Spent { settled: 4, over: 1, late: 0 }));
-        assert_eq!(Spent::of(&over), Some(Spent { settled: 0, over: 5, late: 0 }));
-        assert_eq!(Spent::of(&late), Some(Spent { settled: 0, over: 0, late: 5 }));
+        assert_eq!(Spent::of(&of_rest), Some(lines([4, 1, 0])));
+        assert_eq!(Spent::of(&over), Some(lines([0, 5, 0])));
+        assert_eq!(Spent::of(&late), Some(lines([0, 0, 5])));
         let row = settlement(9, &over, &Known::default()).unwrap();
         let of = |name| row.iter().find(|(known, _)| *known == name).unwrap().1.to_string();
         let told = [of("outcome"), of("amount"), of("over")];

@@ -155,6 +155,10 @@ fn write_state_dormant(buf: &mut [u8]) -> Written {
         1,
         *b"USD\0",
         flags,
+        5,
+        6,
+        7,
+        8,
     );
     let windows = [
         state_dormant::Window::new(10, 77, NOW_MS + 60_000, 3, 5, Period::Minute, 1),
@@ -245,6 +249,10 @@ fn write_state_books(buf: &mut [u8]) -> Written {
         NOW_MS,
         day_end,
         23,
+        26,
+        27,
+        28,
+        29,
     );
     let windows = [
         state_books::Window::new(0x0001_0000_0000_0007, NOW_MS + 60_000, 24, 59_999),
@@ -357,7 +365,7 @@ fn a_record_has_no_framing_header() {
     let record = named("grant_closed");
     assert_eq!(record.len(), MESSAGE_HEADER_LEN + size_of::<grant_closed::Block>());
     assert_eq!(record.len(), grant_closed::encoded_len());
-    assert_eq!(record[..8], [8, 0, 12, 0, 0x15, 0x1E, 7, 0], "block, template, schema, version");
+    assert_eq!(record[..8], [8, 0, 12, 0, 0x15, 0x1E, 8, 0], "block, template, schema, version");
     // The two schemas do not take each other's messages, although both are SBE.
     let other = wire::Message::decode(&record).err();
     assert_eq!(other, Some(FrameError::UnknownEncoding { found: 0x151E }));

@@ -30,7 +30,8 @@ fn entry(line: &BookLine) -> books::Budget {
         line.held.get(),
         line.settled.get(),
         line.over_settled.get(),
-        line.late.get(),
+        // Its clients know no further lines, and add up those that they know.
+        line.late.get() + line.inferred.get() + line.unknown_order.get(),
         line.unit.to_code(),
     )
 }
