@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use door_transport::BindError;
 use ledger_journal::RecoverError;
 
-use crate::thread::SystemError;
+use weir_door::thread::SystemError;
 
 /// Why the bank and the workers do not start. Every text says what to do.
 #[derive(Debug, thiserror::Error)]

@@ -25,7 +25,6 @@
 pub mod bank;
 pub mod bench;
 pub mod certificates;
-pub mod counters;
 pub mod doors;
 mod error;
 pub mod known;
@@ -36,7 +35,6 @@ pub mod pulse;
 pub mod reconcile_file;
 pub mod stages;
 pub mod start;
-pub mod thread;
 pub mod tokens;
 pub mod whole_folder;
 mod worker;

@@ -9,10 +9,10 @@ use probe::{
 };
 use weir_till::stages::WorkerProbes;
 
-use crate::counters::WorkerCounters;
+use weir_door::WorkerCounters;
 use crate::doors::DOORS;
 use crate::stages::{BankStage, JudgePart, Sampling, WorkerStage};
-use crate::thread::{ThreadMeter, Usage};
+use weir_door::thread::{ThreadMeter, Usage};
 
 /// Between two moments of a running node.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 //!
 //! No lock, no allocation, no system call, no clock on the way of a request: the time is read once per wake-up.
 
-use crate::counters::WorkerCounters;
+use weir_door::WorkerCounters;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::Thread;

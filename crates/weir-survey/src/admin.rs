@@ -26,7 +26,7 @@ use weir_config::doors::ADMIN;
 use weir_node::bank::books::BookLine;
 use weir_node::bank::reconcile::{self, Booking, Failure, Fault, Freed, NotSealed, Outcome};
 use weir_node::bank::{AboutBudget, BooksPage, Command, Report, ask};
-use weir_node::counters::WorkerCounters;
+use weir_door::WorkerCounters;
 use weir_node::doors::DOORS;
 use weir_node::doors::fix::desk::FixDesk;
 use weir_node::doors::keys::desk::KeysDesk;

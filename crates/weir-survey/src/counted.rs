@@ -11,7 +11,7 @@ use ledger_journal::Kept;
 use serde_json::{Map, Value, json};
 use weir_node::bank::Report;
 use weir_node::bank::books::Totals;
-use weir_node::counters::WorkerCounters;
+use weir_door::WorkerCounters;
 use weir_node::doors::batch::counts::BatchCounts;
 use weir_node::doors::fix::counts::FixCounts;
 use weir_node::doors::keys::counts::KeysCounts;

@@ -21,7 +21,7 @@ use weir_config::config::Config;
 use weir_edits::{BankError, BankPort, Edits, Opened, is_live};
 use weir_node::bank::{Command, Refusal};
 use weir_node::memory::{self, Part};
-use weir_node::thread::spawn;
+use weir_door::thread::spawn;
 
 use crate::StartError;
 use crate::admin::Status;

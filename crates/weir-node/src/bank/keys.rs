@@ -7,7 +7,7 @@ use ledger::{Bank, KeyBytes, KeyRing, Out, TokenKey};
 use weir_config::config::Config;
 
 use crate::error::StartError;
-use crate::thread::SystemError;
+use weir_door::thread::SystemError;
 
 /// When keys change.
 #[derive(Debug)]

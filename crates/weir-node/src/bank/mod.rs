@@ -42,7 +42,7 @@ use weir_till::{
 };
 use wire::{BudgetName, Handle, Verdict};
 
-use crate::counters::WorkerCounters;
+use weir_door::WorkerCounters;
 use crate::doors::batch::counts::BatchCounts;
 use crate::measured::Probes;
 use crate::memory::{self, Part};

@@ -5,7 +5,6 @@
 //! belongs to, who hears an answer of the bank. All of it is static dispatch.
 
 pub mod batch;
-mod entrance;
 pub mod fix;
 mod heard;
 pub mod keys;
@@ -24,7 +23,7 @@ use ledger::{MemoJudge, Resolution};
 use weir_config::config::Config;
 use weir_till::{Reply, Till};
 
-use crate::counters::WorkerCounters;
+use weir_door::WorkerCounters;
 use crate::error::StartError;
 use crate::stages::WorkerStage;
 use crate::tokens::Tokens;
@@ -411,8 +410,8 @@ macro_rules! doors {
             const FACTS: &'static [$crate::doors::DoorFacts] =
                 &[$($crate::doors::DoorFacts::of::<$door>()),+];
 
-            fn counters() -> $crate::counters::WorkerCounters {
-                $crate::counters::WorkerCounters::with(vec![
+            fn counters() -> weir_door::WorkerCounters {
+                weir_door::WorkerCounters::with(vec![
                     $(std::sync::Arc::new(<$door as $crate::doors::Door>::Counts::default())),+
                 ])
             }

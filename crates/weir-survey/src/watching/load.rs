@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use probe::{Cycles, Histogram};
 use weir_node::bank::rows::Scene;
-use weir_node::counters::WorkerCounters;
+use weir_door::WorkerCounters;
 use weir_node::doors::DOORS;
 use wire::Verdict;
 

@@ -37,7 +37,7 @@ use weir_config::doors::DOORS;
 use weir_edits::Edits;
 use weir_node::bank::Command;
 use weir_node::memory::{self, Part};
-use weir_node::thread::spawn;
+use weir_door::thread::spawn;
 use weir_node::tokens::Tokens;
 
 use crate::StartError;

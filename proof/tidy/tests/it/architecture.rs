@@ -43,12 +43,13 @@ const UNSAFE: [&str; 5] = ["door-transport", "fix", "probe", "table", "vault"];
 /// The one family that knows all others.
 const COMPOSER: &str = "weir";
 /// ...and its own order: each depends on those before it, never on one after it.
-const COMPOSED: [&str; 10] = [
+const COMPOSED: [&str; 11] = [
     "weir-docs",
     "weir-pacer",
     "weir-pace",
     "weir-config",
     "weir-till",
+    "weir-door",
     "weir-node",
     "weir-edits",
     "weir-survey",

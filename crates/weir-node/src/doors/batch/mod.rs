@@ -28,9 +28,9 @@ use self::answers::write_answer;
 use self::counts::BatchCounts;
 use self::parking::{Parked, Parking};
 use self::resolving::Resolving;
-use super::entrance::Entrance;
+use weir_door::Entrance;
 use super::{Door, DoorOutbox, Heard, Outcomes, RequestKind};
-use crate::counters::WorkerCounters;
+use weir_door::WorkerCounters;
 use crate::stages::{JudgePart, WorkerStage};
 
 /// What the door is set to; the same for all workers.

@@ -25,8 +25,8 @@ use weir_config::doors::fix_connections;
 use weir_till::Till;
 
 use super::{Door, DoorOutbox, FailedDial, Heard, OnDoors};
-use crate::counters::WorkerCounters;
-use crate::thread::on_thread_off_workers;
+use weir_door::WorkerCounters;
+use weir_door::thread::on_thread_off_workers;
 use checkpoints::{Checkpoints, Known};
 use counts::{FixCounts, RefusalLog};
 use desk::{Ask, Asks, FixDesk};

@@ -8,7 +8,7 @@ use door_transport::Waker;
 use fix::Message;
 use weir_till::{Arrivals, Owed, Pending};
 
-use crate::thread::{SystemError, spawn};
+use weir_door::thread::{SystemError, spawn};
 
 /// Checks that may wait; a Logon beyond is refused, and its client tries again.
 const CHECKS_MAX: usize = 64;

@@ -52,10 +52,10 @@ use self::open::{Opened, Place};
 use self::pool::{PoolDesk, Spent, Tools};
 use self::rates::{Rates, Used};
 use self::stream::Stream;
-use super::entrance::are_same;
+use weir_door::are_same;
 use super::{CheckScopes, Door, DoorOutbox, Heard};
-use crate::counters::WorkerCounters;
-use crate::thread::{off_workers, spawn};
+use weir_door::WorkerCounters;
+use weir_door::thread::{off_workers, spawn};
 
 /// What begins the paths of calls about keys.
 const TRANSIT_PATH: &str = "/v1/transit/";

@@ -59,7 +59,7 @@ use self::translate::{Lists, Terms, User, id_hash};
 use self::viewer::{no_bid_reason, read_viewer};
 use self::waiting::WaitingNotice;
 use super::{Door, DoorOutbox, Heard, Outcomes, RequestKind};
-use crate::counters::WorkerCounters;
+use weir_door::WorkerCounters;
 use crate::stages::WorkerStage;
 
 /// The door's settings, the same for all workers.

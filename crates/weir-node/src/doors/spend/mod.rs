@@ -28,9 +28,9 @@ use self::desk::Desk;
 use self::grants::Grants;
 use self::returns::Returns;
 use self::waiting::{ENTRIES_A_PLACE, Entry, Fill, Job, WaitingCalls};
-use super::entrance::{Entrance, are_same};
+use weir_door::{Entrance, are_same};
 use super::{Door, DoorOutbox, Heard, Outcomes, RequestKind};
-use crate::counters::WorkerCounters;
+use weir_door::WorkerCounters;
 use crate::messages::Answer;
 use crate::stages::WorkerStage;
 

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::counters::WorkerCounters;
+use weir_door::WorkerCounters;
 
 /// A call that has not asked yet trusts the bank's word when this time has passed since money came back, ms: the word is newer then.
 const HEARD_MS: u64 = 50;

@@ -16,14 +16,18 @@ use crate::thread::ThreadMeter;
 /// ask is refused; on a line of its own, as the worker writes what is beside it.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(crate) struct ReturnedElsewhere(AtomicU64);
+pub struct ReturnedElsewhere(AtomicU64);
 
 impl ReturnedElsewhere {
-    pub(crate) fn note(&self) {
+    /// It is about to be answered.
+    #[inline]
+    pub fn note(&self) {
         self.0.fetch_add(1, Release);
     }
 
-    pub(crate) fn count(&self) -> u64 {
+    /// How often, by now.
+    #[inline]
+    pub fn count(&self) -> u64 {
         self.0.load(Acquire)
     }
 }
@@ -43,7 +47,7 @@ counters! {
         /// The last refused asks.
         pub refusals: Arc<LastRefusals>,
         /// Money that calls at other workers gave back.
-        pub(crate) returned: ReturnedElsewhere,
+        pub returned: ReturnedElsewhere,
         /// Which kernel thread it is, for its CPU time.
         pub thread: ThreadMeter,
     }
@@ -64,13 +68,13 @@ impl WorkerCounters {
     }
 
     /// The same, for the door itself, which writes there.
-    pub(crate) fn own<C: Any + Send + Sync>(&self) -> Arc<C> {
+    pub fn own<C: Any + Send + Sync>(&self) -> Arc<C> {
         let mut own = self.doors.iter().filter_map(|counts| Arc::clone(counts).downcast().ok());
         own.next().expect(NO_SUCH_DOOR)
     }
 
     /// CPU time of the worker's thread, ns; 0 where the kernel does not tell.
-    pub(crate) fn cpu_ns(&self) -> u64 {
+    pub fn cpu_ns(&self) -> u64 {
         self.thread.cpu_ns()
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use access::{Denied, LiveTokens, Principal, Role, TokenDigest, TokenView};
 
 /// What a worker knows of it.
-pub(crate) struct Entrance {
+pub struct Entrance {
     /// The digest of the one key for all.
     key: Option<TokenDigest>,
     /// The principals of the door's token file.
@@ -14,19 +14,19 @@ pub(crate) struct Entrance {
 
 impl Entrance {
     /// With an empty key and without a file the door lets everybody in.
-    pub(crate) fn new(key: &[u8], tokens: Option<&LiveTokens>) -> Entrance {
+    pub fn new(key: &[u8], tokens: Option<&LiveTokens>) -> Entrance {
         let key = (!key.is_empty()).then(|| TokenDigest::of(key));
         Entrance { key, tokens: tokens.map(LiveTokens::view) }
     }
 
     /// Does it let everybody in?
-    pub(crate) fn is_open(&self) -> bool {
+    pub fn is_open(&self) -> bool {
         self.key.is_none() && self.tokens.is_none()
     }
 
     /// Takes over the token file in force: once per wake-up, never in the middle of a batch.
     #[inline(always)]
-    pub(crate) fn refresh(&mut self) {
+    pub fn refresh(&mut self) {
         if let Some(tokens) = &mut self.tokens {
             tokens.refresh();
         }
@@ -34,12 +34,12 @@ impl Entrance {
 
     /// Which file that is.
     #[inline(always)]
-    pub(crate) fn number(&self) -> u32 {
+    pub fn number(&self) -> u32 {
         self.tokens.as_ref().map_or(0, TokenView::number)
     }
 
     /// Whom a token lets in. Who has the one key is nobody in particular.
-    pub(crate) fn enter(&self, token: &[u8]) -> Result<Option<Arc<Principal>>, Denied> {
+    pub fn enter(&self, token: &[u8]) -> Result<Option<Arc<Principal>>, Denied> {
         if self.is_open() {
             return Ok(None);
         }
@@ -50,7 +50,7 @@ impl Entrance {
     }
 
     /// Whom a token names, whatever the role; `None` of nobody. Who has the one key is nobody in particular.
-    pub(crate) fn find(&self, token: &[u8]) -> Option<Option<Arc<Principal>>> {
+    pub fn find(&self, token: &[u8]) -> Option<Option<Arc<Principal>>> {
         if self.key.is_some_and(|key| key.is_same(&TokenDigest::of(token))) {
             return Some(None);
         }
@@ -59,13 +59,13 @@ impl Entrance {
     }
 
     /// The same principal in the file in force.
-    pub(crate) fn enter_again(&self, principal: &Principal) -> Result<Arc<Principal>, Denied> {
+    pub fn enter_again(&self, principal: &Principal) -> Result<Arc<Principal>, Denied> {
         admitted(self.tokens.as_ref().and_then(|tokens| tokens.file().find_again(principal)))
     }
 }
 
 /// Are these two secrets the same? Compared whole, however much of them is alike.
-pub(crate) fn are_same(one: &[u8], other: &[u8]) -> bool {
+pub fn are_same(one: &[u8], other: &[u8]) -> bool {
     let differ = one.iter().zip(other).fold(0, |differ, (a, b)| differ | (a ^ b));
     one.len() == other.len() && std::hint::black_box(differ) == 0
 }

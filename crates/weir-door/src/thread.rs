@@ -20,22 +20,22 @@ pub struct ThreadMeter {
 
 /// What a thread used since it began; 0 where the kernel does not tell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Usage {
+pub struct Usage {
     /// All of it, ns, as the scheduler counts it.
-    pub(crate) cpu_ns: u64,
+    pub cpu_ns: u64,
     /// In our own code, ns, in steps of 10 ms.
-    pub(crate) user_ns: u64,
+    pub user_ns: u64,
     /// In the kernel, ns, in steps of 10 ms.
-    pub(crate) system_ns: u64,
+    pub system_ns: u64,
     /// Times that the scheduler took it off its core against its will.
-    pub(crate) preempted: u64,
+    pub preempted: u64,
     /// Instructions, where the machine counts them.
-    pub(crate) instructions: Option<u64>,
+    pub instructions: Option<u64>,
 }
 
 impl ThreadMeter {
     /// Notes which thread this is, and begins to count; to be called on it.
-    pub(crate) fn sign(&self) {
+    pub fn sign(&self) {
         let link = std::fs::read_link("/proc/thread-self").unwrap_or_default();
         let id = link.file_name().and_then(|name| name.to_str()?.parse().ok());
         self.id.store(id.unwrap_or(0), Relaxed);
@@ -44,7 +44,7 @@ impl ThreadMeter {
     }
 
     /// Processor time, ns.
-    pub(crate) fn cpu_ns(&self) -> u64 {
+    pub fn cpu_ns(&self) -> u64 {
         cpu_ns(&self.read("schedstat"), || self.read("stat"))
     }
 
@@ -56,7 +56,7 @@ impl ThreadMeter {
     }
 
     /// What it used so far.
-    pub(crate) fn usage(&self) -> Usage {
+    pub fn usage(&self) -> Usage {
         let (user_ns, system_ns) = user_and_system_ns(&self.read("stat"));
         let (cpu_ns, preempted) = (self.cpu_ns(), preempted(&self.read("status")));
         Usage { cpu_ns, user_ns, system_ns, preempted, instructions: self.instructions() }
@@ -76,7 +76,7 @@ impl ThreadMeter {
 
 impl Usage {
     /// What was used between an earlier reading and this one.
-    pub(crate) fn since(self, earlier: Usage) -> Usage {
+    pub fn since(self, earlier: Usage) -> Usage {
         Usage {
             cpu_ns: self.cpu_ns.saturating_sub(earlier.cpu_ns),
             user_ns: self.user_ns.saturating_sub(earlier.user_ns),
@@ -147,7 +147,7 @@ pub fn spawn<T: Send + 'static>(
 
 /// What runs on a thread that stays off the workers' cores, and so do threads that it starts. `rest` are the cores that workers leave; empty: it
 /// runs wherever it is.
-pub(crate) fn off_workers<R, F: FnOnce() -> R + Send>(
+pub fn off_workers<R, F: FnOnce() -> R + Send>(
     rest: &[usize],
     run: F,
 ) -> impl FnOnce() -> R + Send + use<R, F> {
@@ -163,7 +163,7 @@ pub(crate) fn off_workers<R, F: FnOnce() -> R + Send>(
 }
 
 /// Does something on such a thread, for the threads that it starts, and waits for it.
-pub(crate) fn on_thread_off_workers<R: Send>(rest: &[usize], run: impl FnOnce() -> R + Send) -> R {
+pub fn on_thread_off_workers<R: Send>(rest: &[usize], run: impl FnOnce() -> R + Send) -> R {
     let done = std::thread::scope(|scope| scope.spawn(off_workers(rest, run)).join());
     done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
