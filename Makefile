@@ -7,7 +7,7 @@ DEMO  := target/demo
 CARGO_FLAGS := --locked
 
 .PHONY: help run demo loop test check test-peers test-prebid test-vault test-fix go-bidder bench bench-pacing bench-llm bench-web bench-clients smoke fmt clippy unit unit-script sim crash interop docs \
-  install check-tools hidden-tests unit-build dev-binaries clean valgrind costs-check costs-accept costs-accept-node costs-check-node costs-log costs-docs ab web web-unit browser chromium journeys pictures api-contract promtool soak soak-short machine clients-go clients-python
+  install check-tools hidden-tests unit-build dev-binaries clean valgrind costs-check costs-accept costs-accept-node costs-check-node costs-docs ab web web-unit browser chromium journeys pictures api-contract promtool soak soak-short machine clients-go clients-python
 
 help:
 	@echo "make run    build and start Weir with sample budgets; prints the address of the dashboard to open"
@@ -31,7 +31,6 @@ help:
 	@echo "make bench-llm    64 streams at the end of a budget, with kills: counters in Redis beside Weir (a minute)"
 	@echo "make costs-check   instructions of the hot path beside the accepted ones (part of make test)"
 	@echo "make costs-accept REASON=\"...\"  accepts what the hot path costs now; commit the files with the change"
-	@echo "make costs-log     a line for every commit since the last one, and the page that draws them (docs/costs-log.md)"
 	@echo "make ab BASE=main  two revisions against each other by the clock; HEAD=rev, ROUNDS=n choose others"
 	@echo "make costs-docs    the cost sheet of a node under load, as docs/costs.md (about a minute)"
 	@echo "make bench-pacing  what pacing costs, and how good it is on simulated days (about ten minutes)"
@@ -297,13 +296,6 @@ costs-accept-node: valgrind dev-binaries
 	@test -n "$$REASON" || { echo "make: say why: make costs-accept-node REASON=\"...\""; exit 2; }
 	@target/debug/instructions --baseline $(NODE_BASELINE) accept --reason "$$REASON" \
 	  $(if $(RELEASE),--release "$(RELEASE)") worker exchange
-
-# One line for every commit that proof/costs/commits.jsonl does not tell of, the last COMMITS of them, and the page that draws
-# them. SHEET=1 also runs the node of each for its cost sheet.
-COMMITS ?= 20
-costs-log: valgrind
-	@$(CARGO) build $(CARGO_FLAGS) --release --quiet -p instructions
-	@COMMITS=$(COMMITS) ROUNDS=$(ROUNDS) SHEET=$(SHEET) proof/instructions/log-commits
 
 # BASE against HEAD, or against the files as they are. Each revision has a work tree under target/ab; all share one
 # target folder, so that a second comparison compiles little.

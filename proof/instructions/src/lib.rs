@@ -11,15 +11,12 @@
 //! - [`step`]: what one change did, counted and by the clock.
 //! - [`rates`]: whether the gate tells what it should.
 //! - [`ab`]: two builds by the clock.
-//! - [`log`]: a line for every commit. [`page`]: the page that draws them.
 
 pub mod ab;
 pub mod baseline;
 pub mod callgrind;
 pub mod check;
 pub mod gate;
-pub mod log;
-pub mod page;
 mod parallel;
 pub mod rates;
 pub mod step;

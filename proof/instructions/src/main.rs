@@ -1,15 +1,13 @@
 //! The command line: see `instructions --help`.
 #![allow(clippy::print_stdout, reason = "a command's answer")]
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use instructions::ab;
 use instructions::baseline::{Entry, Files, since_release};
 use instructions::check::{self, Ending, accept};
-use instructions::log;
-use instructions::page;
 use instructions::rates::rates;
 use instructions::step::Parent;
 use instructions::workload::{self, Name, Plant};
@@ -88,23 +86,6 @@ enum Cmd {
         #[command(flatten)]
         plant: PlantArgs,
     },
-    /// Counts and times per commit, and writes its line into the log
-    Log {
-        #[command(flatten)]
-        options: log::CommitOptions,
-        /// The log
-        #[arg(long, value_name = "FILE", default_value = "proof/costs/commits.jsonl")]
-        file: PathBuf,
-    },
-    /// Draws the log
-    Page {
-        /// The log
-        #[arg(long, value_name = "FILE", default_value = "proof/costs/commits.jsonl")]
-        file: PathBuf,
-        /// The page; the drawing lies beside it, as .svg
-        #[arg(long, value_name = "FILE", default_value = "docs/costs-log.md")]
-        page: PathBuf,
-    },
     /// Compares two builds of this program by the clock
     Ab(ab::AbOptions),
     /// Measures how often that comparison is right
@@ -179,17 +160,6 @@ fn run(command: &Cmd, files: &Files) -> Result<Ending, String> {
         }
         Cmd::Time { name, plant } => {
             println!("{:.4}", workload::time(*name, plant.plant(*name, files)?));
-            Ok(Ending::Good)
-        }
-        Cmd::Log { options, file } => {
-            log::append(file, &log::CommitLine::of(options).map_err(said)?).map_err(said)?;
-            Ok(Ending::Good)
-        }
-        Cmd::Page { file, page } => {
-            let lines = log::lines(file).map_err(said)?;
-            let write = |path: &Path, text| std::fs::write(path, text).map_err(said);
-            write(&page.with_extension("svg"), page::svg(&lines))?;
-            write(page, page::markdown(&lines))?;
             Ok(Ending::Good)
         }
         Cmd::Ab(options) => {
