@@ -25,23 +25,23 @@ use crate::bank::keys;
 use crate::bank::recover::recover;
 use crate::bank::{BankProbes, BankThread, Command, Link};
 use crate::certificates::Certificates;
-use weir_door::WorkerCounters;
 use crate::doors::Desks;
 use crate::doors::fix::checkpoints::known as fix_known;
 use crate::doors::fix::desk::FixDesk;
+use crate::doors::keys::KeysThreads;
 use crate::doors::keys::desk::KeysDesk;
-use crate::doors::keys::{self as keys_door, KeysThreads};
-use crate::doors::{self, DoorId, DoorSet, DoorTerms, Doors, OnDoors, Parts};
+use crate::doors::{self, DoorSet, DoorTerms, Doors, OnDoors, Parts};
 use crate::error::{StartError, system};
 use crate::known::Permits;
 use crate::measured::{NodeProbes, Sources};
 use crate::memory::{self, Part};
 use crate::messages::{Down, Up};
 use crate::pulse::Pulse;
-use weir_door::thread::spawn;
 use crate::tokens::Tokens;
 use crate::whole_folder::make_whole;
 use crate::worker::{Lines, Worker};
+use weir_door::WorkerCounters;
+use weir_door::thread::spawn;
 
 /// Descriptors that connections leave to files and to the admin door, where a process has so many that they are shared out.
 const DESCRIPTORS_LEFT: usize = 1_024;
@@ -229,9 +229,7 @@ impl Engine {
         let listeners = by_worker(doors, cores.workers.len());
         let purses = PurseOptions { node: config.node.id, hold_ms: config.ledger.hold_ms };
         // Before the first record: a start with the wrong key changes nothing.
-        let (keys, keys_tokens) = (addresses[DoorId::Keys as usize], tokens.of("keys"));
-        let opened = keys_door::open(config, keys, keys_tokens, &cores);
-        let (keys_terms, keys_threads) = opened.map_err(StartError::Keys)?;
+        let (keys_terms, keys_threads) = doors::open_keys(config, &addresses, tokens, &cores)?;
         let start = recover(config, permits, cores.workers.len(), purses, doors::DOORS)?;
         let facts = Arc::new(facts(config, &start.bank)?);
         let (run, run_id) = (facts.run, run_id(&facts)?);

@@ -15,6 +15,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use door_http::After;
+use door_transport::cores::Placement;
 use door_transport::tls::Secured;
 use door_transport::{CloseReason, ConnId, DialId, Handle, Out, Outbox, Peer, Step, Then, Waker};
 use gate_auction::Fates;
@@ -23,7 +24,6 @@ use ledger::{MemoJudge, Resolution};
 use weir_config::config::Config;
 use weir_till::{Reply, Till};
 
-use weir_door::WorkerCounters;
 use crate::error::StartError;
 use crate::stages::WorkerStage;
 use crate::tokens::Tokens;
@@ -33,9 +33,10 @@ use fix::desk::FixDesk;
 use fix::{FixDoor, FixTerms};
 pub(crate) use heard::{FailedDial, Heard};
 use keys::desk::KeysDesk;
-use keys::{KeysDoor, KeysTerms};
+use keys::{KeysDoor, KeysTerms, KeysThreads};
 use openrtb::{BidTerms, OpenRtbDoor};
 use spend::{SpendDoor, SpendTerms};
+use weir_door::WorkerCounters;
 
 /// What those who measure and show a door know of it.
 #[derive(Debug)]
@@ -728,6 +729,20 @@ impl DoorTerms {
             keys,
         })
     }
+}
+
+/// Opens the keys behind their door; see [`keys::open`].
+///
+/// # Errors
+/// What the door cannot have, and what to do.
+pub(crate) fn open_keys(
+    config: &Config,
+    addresses: &[Option<SocketAddr>],
+    tokens: &Tokens,
+    cores: &Placement,
+) -> Result<(Option<Arc<KeysTerms>>, KeysThreads), StartError> {
+    let (address, tokens) = (addresses[DoorId::Keys as usize], tokens.of(KeysDoor::NAME));
+    keys::open(config, address, tokens, cores).map_err(StartError::Keys)
 }
 
 impl DoorTerms {

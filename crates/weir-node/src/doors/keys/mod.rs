@@ -52,10 +52,10 @@ use self::open::{Opened, Place};
 use self::pool::{PoolDesk, Spent, Tools};
 use self::rates::{Rates, Used};
 use self::stream::Stream;
-use weir_door::are_same;
 use super::{CheckScopes, Door, DoorOutbox, Heard};
 use weir_door::WorkerCounters;
-use weir_door::thread::{off_workers, spawn};
+use weir_door::are_same;
+use weir_door::thread::{SystemError, off_workers, spawn};
 
 /// What begins the paths of calls about keys.
 const TRANSIT_PATH: &str = "/v1/transit/";
@@ -126,14 +126,8 @@ impl KeysTerms {
 pub(crate) struct KeysThreads(Vec<JoinHandle<()>>);
 
 impl KeysThreads {
-    fn start(
-        &mut self,
-        name: &str,
-        rest: &[usize],
-        run: impl FnOnce() + Send + 'static,
-    ) -> Result<(), String> {
-        let thread = spawn(name, off_workers(rest, run));
-        self.0.push(thread.map_err(|error| error.to_string())?);
+    fn keep(&mut self, started: Result<JoinHandle<()>, SystemError>) -> Result<(), String> {
+        self.0.push(started.map_err(|error| error.to_string())?);
         Ok(())
     }
 
@@ -198,12 +192,12 @@ pub(crate) fn open(
         again,
     };
     let (keeper, run) = keeper.ready(body_bytes_max);
-    threads.start("vault-keeper", rest, run)?;
+    threads.keep(spawn("vault-keeper", off_workers(rest, run)))?;
     let pool = PoolDesk::new(body_bytes_max);
     for number in 0..pool::threads(rest.len()) {
         let (keys, audit, keeper) = (live.view(), audit.clone(), keeper.clone());
         let hand = pool.hand(number, Tools { door: door()?, keys, keeper, audit });
-        threads.start(&format!("vault-pool-{number}"), rest, || hand.run())?;
+        threads.keep(spawn(&format!("vault-pool-{number}"), off_workers(rest, || hand.run())))?;
     }
     let terms = KeysTerms {
         listen: address,
@@ -233,7 +227,7 @@ fn start_audit(
     let keep = Keep { days: keys.audit_keep_days, bytes_max: keys.audit_bytes_max };
     let auditor = Auditor::open(&config.node.data_dir, keep, &health.audit);
     let (desk, run) = auditor?.ready();
-    threads.start("vault-audit", rest, run)?;
+    threads.keep(spawn("vault-audit", off_workers(rest, run)))?;
     Ok(desk)
 }
 
