@@ -1,23 +1,15 @@
 //! What can go wrong, where, and what to do about it.
 
-use std::io;
 use std::path::{Path, PathBuf};
 
 /// Why an operation of the store failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The operating system refused. The store is as it was before the call, unless a later call says
+    /// The operating system refused, or another process has the folder. The store is as it was before the call, unless a later call says
     /// [`StoreError::Broken`].
-    #[error("cannot {action} {}: {source}; {}", path.display(), advice(source))]
-    Io {
-        /// The file or folder.
-        path: PathBuf,
-        /// What was tried.
-        action: &'static str,
-        /// The system's own words.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Disk(#[from] disk::Error),
     /// Bytes that were on disk for good are not what was written.
     #[error(
         "{} is damaged at byte {at}: {what}; restore the folder from a copy, or move it away and start empty",
@@ -45,12 +37,6 @@ pub enum StoreError {
         found: u64,
         /// What this program writes.
         expected: u64,
-    },
-    /// Another process has the folder open.
-    #[error("{} is open in another process; stop that one, or use another folder", path.display())]
-    Locked {
-        /// The lock file.
-        path: PathBuf,
     },
     /// There are segments or runs, but no manifest that says which of them count.
     #[error(
@@ -81,37 +67,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    pub(crate) fn io(path: &Path, action: &'static str, source: io::Error) -> StoreError {
-        StoreError::Io { path: path.to_owned(), action, source }
-    }
-
     pub(crate) fn damaged(path: &Path, at: u64, what: impl Into<String>) -> StoreError {
         StoreError::Damaged { path: path.to_owned(), at, what: what.into() }
-    }
-}
-
-/// What an operator does about an error of the system.
-fn advice(source: &io::Error) -> &'static str {
-    match source.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            "make room on this disk; nothing that was acknowledged is lost"
-        }
-        io::ErrorKind::PermissionDenied => "give the process the right to read and write here",
-        io::ErrorKind::NotFound => "see whether something removed it while the store was open",
-        io::ErrorKind::ReadOnlyFilesystem => "mount the file system writable",
-        _ => "look at the disk and the system's log",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_error_says_where_what_and_what_to_do() {
-        let full = io::Error::from(io::ErrorKind::StorageFull);
-        let text = StoreError::io(Path::new("caps/run-7.run"), "write", full).to_string();
-        assert!(text.starts_with("cannot write caps/run-7.run: "), "{text}");
-        assert!(text.ends_with("make room on this disk; nothing that was acknowledged is lost"));
     }
 }

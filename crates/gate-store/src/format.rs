@@ -14,7 +14,10 @@
 //!
 //! The magic is `WEIRSEG\0` or `WEIRRUN\0`, the layout [`Record::LAYOUT`].
 
+use std::io::ErrorKind;
 use std::path::Path;
+
+use disk::DiskFile;
 
 use crate::{Record, StoreError};
 
@@ -76,6 +79,16 @@ impl Header {
         }
         Ok(())
     }
+}
+
+/// Fills `buffer` from a file, which is damaged where it ends before.
+pub(crate) fn read_at(file: &DiskFile, buffer: &mut [u8], at: u64) -> Result<(), StoreError> {
+    file.read_at(buffer, at).map_err(|error| match error {
+        disk::Error::Io { source, .. } if source.kind() == ErrorKind::UnexpectedEof => {
+            StoreError::damaged(file.path(), at, "the file ends early")
+        }
+        error => error.into(),
+    })
 }
 
 /// Refuses a file that something else wrote.

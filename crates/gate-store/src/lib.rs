@@ -66,7 +66,6 @@
 //!
 //! The bytes on disk are drawn in the modules `format` (header), `segment`, `run` and `manifest`.
 
-mod disk;
 mod error;
 mod format;
 mod manifest;
@@ -76,6 +75,7 @@ mod run;
 mod segment;
 mod store;
 
+pub use disk::Error as DiskError;
 pub use error::StoreError;
 pub use format::RECORD_BYTES_MAX;
 pub use policy::{

@@ -17,7 +17,8 @@
 
 use std::path::Path;
 
-use crate::disk::{self, DiskFile};
+use disk::{DiskFile, NotReplaced, Step};
+
 use crate::format::{
     VERSION, get_u32, get_u64, narrow, put_u32, put_u64, record_bytes, same, wide,
 };
@@ -48,14 +49,6 @@ pub(crate) struct Manifest {
     pub(crate) segments: Vec<SegmentMeta>,
 }
 
-/// Why a manifest was not written.
-#[derive(Debug)]
-pub(crate) struct NotWritten {
-    pub(crate) error: StoreError,
-    /// The old one may or may not be replaced.
-    pub(crate) in_doubt: bool,
-}
-
 impl Manifest {
     /// Reads the manifest of a folder, if there is one.
     pub(crate) fn read<R: Record>(folder: &Path) -> Result<Option<Manifest>, StoreError> {
@@ -63,25 +56,16 @@ impl Manifest {
         if !disk::names(folder)?.iter().any(|name| name == NAME) {
             return Ok(None);
         }
-        let file = DiskFile::open(&path)?;
-        let mut bytes = vec![0; narrow(file.len()?)];
-        file.read_at(&mut bytes, 0)?;
+        let bytes = DiskFile::open(&path)?.read_all()?;
         Manifest::decode::<R>(&bytes, &path).map(Some)
     }
 
     /// Puts this manifest in the place of the one in `folder`. When it returns all is on disk, the names of the
     /// files it lists included.
-    pub(crate) fn write<R: Record>(&self, folder: &Path) -> Result<(), NotWritten> {
-        let temporary = folder.join(TEMPORARY);
-        let prepare = || {
-            let file = DiskFile::create(&temporary)?;
-            file.write_at(&self.encode::<R>(), 0)?;
-            file.sync()?;
-            disk::sync_folder(folder)?;
-            disk::rename(&temporary, &folder.join(NAME))
-        };
-        prepare().map_err(|error| NotWritten { error, in_doubt: false })?;
-        disk::sync_folder(folder).map_err(|error| NotWritten { error, in_doubt: true })
+    pub(crate) fn write<R: Record>(&self, folder: &Path) -> Result<(), NotReplaced> {
+        let listed = disk::sync_folder(folder);
+        listed.map_err(|error| NotReplaced { step: Step::Write, error })?;
+        disk::replace(&folder.join(TEMPORARY), &folder.join(NAME), &self.encode::<R>()).map(drop)
     }
 
     fn encode<R: Record>(&self) -> Vec<u8> {

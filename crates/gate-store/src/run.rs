@@ -18,9 +18,10 @@ use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::disk::{self, DiskFile};
+use disk::DiskFile;
+
 use crate::format::{
-    HEADER_BYTES, Header, RUN_MAGIC, get_u32, get_u64, narrow, put_u32, put_u64, wide,
+    HEADER_BYTES, Header, RUN_MAGIC, get_u32, get_u64, narrow, put_u32, put_u64, read_at, wide,
 };
 use crate::{Record, RunId, RunMeta, StoreError};
 
@@ -64,7 +65,7 @@ impl Run {
     pub(crate) fn open<R: Record>(folder: &Path, meta: RunMeta) -> Result<Run, StoreError> {
         let file = DiskFile::open(&path(folder, meta.id))?;
         let mut header = [0; HEADER_BYTES];
-        file.read_at(&mut header, 0)?;
+        read_at(&file, &mut header, 0)?;
         let expected = Header { number: meta.id.0, window_ms: meta.window_ms };
         expected.check::<R>(RUN_MAGIC, &header, file.path())?;
         let blocks = narrow(meta.records).div_ceil(block_records::<R>());
@@ -109,7 +110,7 @@ impl Run {
     ) -> Result<&'b [u8], StoreError> {
         let at = wide(HEADER_BYTES + block * block_bytes::<R>());
         let bytes = &mut buffer[..self.block_len::<R>(block)];
-        self.file.read_at(bytes, at)?;
+        read_at(&self.file, bytes, at)?;
         self.check_block::<R>(bytes, at)
     }
 
@@ -142,7 +143,7 @@ fn read_index(
     records: u64,
 ) -> Result<Vec<u64>, StoreError> {
     let mut tail = vec![0; blocks * 8 + FOOTER_BYTES];
-    file.read_at(&mut tail, at)?;
+    read_at(file, &mut tail, at)?;
     let (index, footer) = tail.split_at(blocks * 8);
     let sound = footer[..8] == FOOTER_MAGIC
         && get_u64(footer, 8) == wide(blocks)
@@ -195,7 +196,7 @@ impl<R: Record> RunReader<R> {
         let at = wide(HEADER_BYTES + self.next_block * block_bytes::<R>());
         let whole = (until - 1 - self.next_block) * block_bytes::<R>();
         self.chunk.resize(whole + self.run.block_len::<R>(until - 1), 0);
-        self.run.file.read_at(&mut self.chunk, at)?;
+        read_at(&self.run.file, &mut self.chunk, at)?;
         let mut records = Vec::with_capacity(CHUNK_BLOCKS * block_records::<R>());
         let mut offset = at;
         for block in self.chunk.chunks(block_bytes::<R>()) {

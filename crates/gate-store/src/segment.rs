@@ -15,7 +15,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::disk::DiskFile;
+use disk::DiskFile;
+
 use crate::format::{
     HEADER_BYTES, Header, SEGMENT_MAGIC, get_u32, get_u64, narrow, put_u32, put_u64, wide,
 };
@@ -100,7 +101,7 @@ impl Segment {
     ) -> Result<(), StoreError> {
         if let Err(error) = self.file.write_at(blocks, self.bytes) {
             *in_doubt |= self.file.truncate(self.bytes).is_err();
-            return Err(error);
+            return Err(error.into());
         }
         self.bytes += wide(blocks.len());
         self.unsynced = true;
@@ -185,8 +186,7 @@ impl Segment {
     }
 
     fn read_bytes<R: Record>(&self) -> Result<Vec<u8>, StoreError> {
-        let mut bytes = vec![0; narrow(self.file.len()?)];
-        self.file.read_at(&mut bytes, 0)?;
+        let bytes = self.file.read_all()?;
         let Some(header) = bytes.first_chunk() else {
             return Err(StoreError::damaged(self.path(), 0, "it is shorter than its header"));
         };

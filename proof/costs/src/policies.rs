@@ -142,10 +142,8 @@ fn fill<P: Policy>(
     policy: P,
     theory: f64,
 ) -> Result<Filled<P>, StoreError> {
-    let folder = TempDir::new().map_err(|source| StoreError::Io {
-        path: std::env::temp_dir(),
-        action: "make a folder in",
-        source,
+    let folder = TempDir::new().map_err(|source| {
+        gate_store::DiskError::io(&std::env::temp_dir(), "make a folder in", source)
     })?;
     let options = Options { segment_bytes_max, segment_ms_max: u64::MAX, ..Options::default() };
     let (mut store, _) = Store::open(folder.path(), policy, options)?;

@@ -8,7 +8,7 @@ use super::Store;
 use crate::merge::{Forget, Merger, Rule, Source};
 use crate::run::{Run, RunReader, RunWriter};
 use crate::segment::Segment;
-use crate::{Choice, Policy, Record, RunId, RunMeta, StoreError, disk};
+use crate::{Choice, Policy, Record, RunId, RunMeta, StoreError};
 
 /// What a step of [`Store::maintain`] goes on with.
 #[derive(Debug)]

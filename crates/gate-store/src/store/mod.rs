@@ -4,10 +4,10 @@ mod job;
 mod open;
 mod scan;
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use disk::{Lock, Step};
 pub use open::Recovered;
 pub use scan::Scan;
 
@@ -15,7 +15,7 @@ use crate::manifest::Manifest;
 use crate::merge::{Forget, Rule, fold_key};
 use crate::run::Run;
 use crate::segment::{self, Segment};
-use crate::{Policy, Record, RunMeta, StoreError, disk};
+use crate::{Policy, Record, RunMeta, StoreError};
 use job::Job;
 
 /// How a store behaves, whatever its policy.
@@ -118,7 +118,7 @@ pub struct Store<R, P> {
     shares: Vec<Share<R>>,
     blocks: Vec<u8>,
     /// Held while the store lives.
-    _lock: File,
+    _lock: Lock,
 }
 
 impl<R: Record, P: Policy> Store<R, P> {
@@ -390,8 +390,8 @@ impl<R: Record, P: Policy> Store<R, P> {
 
     fn write_manifest(&mut self, manifest: &Manifest) -> Result<(), StoreError> {
         manifest.write::<R>(&self.folder).map_err(|failed| {
-            self.broken |= failed.in_doubt;
-            failed.error
+            self.broken |= failed.step == Step::SyncFolder;
+            failed.error.into()
         })
     }
 }

@@ -8,7 +8,7 @@ use crate::format::same;
 use crate::manifest::{self, Manifest};
 use crate::run::Run;
 use crate::segment::Segment;
-use crate::{Policy, Record, RunMeta, StoreError, disk};
+use crate::{Policy, Record, RunMeta, StoreError};
 
 const LOCK: &str = "LOCK";
 

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use disk::planted::{FAULTS, Fault, Planted, Recording, at_each_operation, folder};
+
 use super::*;
 use crate::SizeTiered;
-use crate::disk::fault::{self, Fault};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Count {
@@ -102,76 +103,80 @@ fn expected(batches: u64) -> BTreeMap<u64, u64> {
     sums
 }
 
-/// Plays with one fault after another until one is not reached any more; says how many there were.
-fn with_each(fault_after: fn(u64) -> Fault) -> u64 {
-    for after in 0.. {
-        let folder = tempfile::tempdir().unwrap();
-        fault::set(fault_after(after));
-        let acknowledged = play(folder.path()).unwrap_or(0);
-        let unreached = matches!(
-            fault::get(),
-            Fault::OnceAfter(1..) | Fault::FullAfter(1..) | Fault::DeadAfter(1..)
-        );
-        fault::set(Fault::None);
-        let store = open(folder.path()).unwrap();
-        let found = sums(&store);
-        // The batch that was refused may be there, as after a lost answer; sent again it would count once.
-        assert!(
-            found == expected(acknowledged) || found == expected((acknowledged + 1).min(BATCHES)),
-            "{:?}: {acknowledged} batches acknowledged, found {found:?}",
-            fault_after(after)
-        );
-        let files = disk::names(folder.path()).unwrap().len();
-        let live = store.runs.len() + store.segments.len();
-        assert_eq!(
-            files,
-            live + 2,
-            "left-overs beside manifest and lock, {:?}",
-            fault_after(after)
-        );
-        if unreached {
-            assert_eq!(acknowledged, BATCHES);
-            return after;
-        }
+#[test]
+fn a_disk_that_fails_at_any_operation_loses_nothing_and_leaves_nothing_over() {
+    for fault in FAULTS {
+        let met = at_each_operation(&[fault], |root, planted| {
+            let (acknowledged, _) = planted.during(|| play(root).unwrap_or(0));
+            let store = open(root).unwrap();
+            let found = sums(&store);
+            // The batch that was refused may be there, as after a lost answer; sent again it would count once.
+            let allowed = [acknowledged, (acknowledged + 1).min(BATCHES)].map(expected);
+            assert!(
+                allowed.contains(&found),
+                "{planted:?}: {acknowledged} batches, found {found:?}"
+            );
+            let files = disk::names(root).unwrap().len();
+            let live = store.runs.len() + store.segments.len();
+            assert_eq!(files, live + 2, "left-overs beside manifest and lock, {planted:?}");
+        });
+        assert!(met > 100, "{fault:?}: {met}");
     }
-    unreachable!("the work is finite")
 }
 
+/// A batch is whole or not there, and what was synced is there; a kill leaves what was acknowledged.
 #[test]
-fn a_disk_that_fails_once_loses_nothing() {
-    assert!(with_each(Fault::OnceAfter) > 100);
-}
-
-#[test]
-fn a_full_disk_leaves_a_sound_store() {
-    assert!(with_each(Fault::FullAfter) > 100);
-}
-
-#[test]
-fn a_dead_disk_loses_nothing_that_it_acknowledged() {
-    assert!(with_each(Fault::DeadAfter) > 100);
+fn a_kill_or_a_loss_of_power_at_any_operation_loses_nothing_that_was_synced() {
+    let root = folder();
+    Recording::begin(root.path());
+    let mut store = open(root.path()).unwrap();
+    // Batches that were acknowledged, and those that were synced, from so many operations on.
+    let mut known = vec![(0, 0, 0)];
+    for number in 0..BATCHES {
+        store.append(&batch(number), 1).unwrap();
+        let (_, _, synced) = known[known.len() - 1];
+        known.push((Recording::length(), number + 1, synced));
+        if number % 3 == 2 {
+            store.sync().unwrap();
+            known.push((Recording::length(), number + 1, number + 1));
+        }
+        (0..2).for_each(|_| assert!(store.maintain(1, 5).is_ok()));
+    }
+    let recording = Recording::end(root.path());
+    recording.at_each_ending(
+        2,
+        |_| true,
+        |ending, left| {
+            let (_, acknowledged, synced) =
+                known.iter().rfind(|known| known.0 <= ending.at).unwrap();
+            let least = if ending.is_loss { synced } else { acknowledged };
+            let found = sums(&open(left).unwrap());
+            let is_allowed = (*least..=acknowledged + 1).any(|batches| expected(batches) == found);
+            assert!(is_allowed, "{ending:?}: {least} to {acknowledged} batches, found {found:?}");
+        },
+    );
 }
 
 #[test]
 fn a_full_disk_that_has_room_again_goes_on_without_reopening() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = folder();
     let mut store = open(folder.path()).unwrap();
     store.append(&batch(0), 1).unwrap();
-    fault::set(Fault::FullAfter(0));
-    let error = store.append(&batch(1), 1).unwrap_err();
-    assert!(error.to_string().contains("make room"), "{error}");
-    fault::set(Fault::None);
+    let full = Planted { fault: Fault::Full, after: 0 };
+    let (refused, _) = full.during(|| store.append(&batch(1), 1));
+    let error = refused.unwrap_err().to_string();
+    assert!(error.contains("free space") && error.contains("acknowledged is lost"), "{error}");
     store.append(&batch(1), 1).unwrap();
     assert_eq!(sums(&store), expected(2));
 }
 
 #[test]
 fn a_sync_that_failed_stops_the_store() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = folder();
     let mut store = open(folder.path()).unwrap();
     store.append(&batch(0), 1).unwrap();
-    fault::set(Fault::OnceAfter(0));
-    assert!(matches!(store.sync(), Err(StoreError::Io { .. })));
+    let (synced, _) = Planted { fault: Fault::Once, after: 0 }.during(|| store.sync());
+    assert!(matches!(synced, Err(StoreError::Disk(disk::Error::Io { .. }))));
     assert!(matches!(store.append(&batch(1), 1), Err(StoreError::Broken { .. })));
     drop(store);
     assert_eq!(sums(&open(folder.path()).unwrap()), expected(1));

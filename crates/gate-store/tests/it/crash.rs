@@ -3,9 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use disk::planted::{at_each_byte, copy, folder};
 use gate_store::{SizeTiered, Store, StoreError};
 
-use crate::sample::{Delta, OPTIONS, folder, open};
+use crate::sample::{Delta, OPTIONS, open};
 
 const POLICY: SizeTiered = SizeTiered { fan_in: 2, keep_ms: None };
 
@@ -26,17 +27,6 @@ fn keys(folder: &Path) -> Result<Vec<u64>, StoreError> {
     store.scan(1_000)?.map(|delta| Ok(delta?.key)).collect()
 }
 
-/// Copies the files of a store, one of them changed.
-fn with_changed(from: &Path, name: &Path, bytes: &[u8]) -> tempfile::TempDir {
-    let copy = folder();
-    for entry in fs::read_dir(from).unwrap() {
-        let path = entry.unwrap().path();
-        fs::copy(&path, copy.path().join(path.file_name().unwrap())).unwrap();
-    }
-    fs::write(copy.path().join(name.file_name().unwrap()), bytes).unwrap();
-    copy
-}
-
 /// Three batches of two records in an open segment.
 fn unsealed() -> (tempfile::TempDir, PathBuf, Vec<u8>) {
     let folder = folder();
@@ -54,29 +44,41 @@ fn unsealed() -> (tempfile::TempDir, PathBuf, Vec<u8>) {
 fn a_segment_cut_at_any_byte_keeps_the_whole_batches_before() {
     let (folder, path, bytes) = unsealed();
     let block = (bytes.len() - 64) / 3;
-    for len in 64..=bytes.len() {
-        let copy = with_changed(folder.path(), &path, &bytes[..len]);
-        let (store, recovered) = Store::<Delta, _>::open(copy.path(), POLICY, OPTIONS).unwrap();
-        let batches = (len - 64) / block;
+    at_each_byte(folder.path(), &path, Vec::truncate, |len, copy| {
+        let Some(blocks) = len.checked_sub(64) else {
+            assert!(keys(copy).is_err(), "cut at {len}");
+            return;
+        };
+        let (store, recovered) = Store::<Delta, _>::open(copy, POLICY, OPTIONS).unwrap();
+        let batches = blocks / block;
         assert_eq!(recovered.records, 2 * batches as u64, "cut at {len}");
-        assert_eq!(recovered.cut_bytes, ((len - 64) % block) as u64);
-        assert_eq!(recovered.cut_segments, u64::from(!(len - 64).is_multiple_of(block)));
+        assert_eq!(recovered.cut_bytes, (blocks % block) as u64);
+        assert_eq!(recovered.cut_segments, u64::from(!blocks.is_multiple_of(block)));
         drop(store);
-        assert!(keys(copy.path()).unwrap().into_iter().eq(0..2 * batches as u64));
-    }
+        assert!(keys(copy).unwrap().into_iter().eq(0..2 * batches as u64));
+    });
+    assert!(keys(folder.path()).unwrap().into_iter().eq(0..6));
+}
+
+fn flip(bytes: &mut [u8], at: usize) {
+    bytes[at] ^= 1 << (at % 8);
 }
 
 #[test]
 fn a_flipped_bit_in_an_open_segment_ends_it_there() {
     let (folder, path, bytes) = unsealed();
     let block = (bytes.len() - 64) / 3;
-    for at in 64..bytes.len() {
-        let mut flipped = bytes.clone();
-        flipped[at] ^= 1 << (at % 8);
-        let copy = with_changed(folder.path(), &path, &flipped);
-        let sound = 2 * ((at - 64) / block) as u64;
-        assert!(keys(copy.path()).unwrap().into_iter().eq(0..sound), "flipped at {at}");
-    }
+    at_each_byte(
+        folder.path(),
+        &path,
+        |bytes, at| flip(bytes, at),
+        |at, copy| match at.checked_sub(64) {
+            Some(at) => {
+                assert!(keys(copy).unwrap().into_iter().eq(0..2 * (at / block) as u64), "{at}")
+            }
+            None => assert!(keys(copy).is_err(), "{at}"),
+        },
+    );
 }
 
 #[test]
@@ -90,15 +92,18 @@ fn a_flipped_bit_in_what_was_closed_is_an_error_that_names_the_file() {
 }
 
 fn every_flip_is_an_error(folder: &Path, path: &Path) {
-    let bytes = fs::read(path).unwrap();
-    for at in 0..bytes.len() {
-        let mut flipped = bytes.clone();
-        flipped[at] ^= 1 << (at % 8);
-        let copy = with_changed(folder, path, &flipped);
-        let error = keys(copy.path()).unwrap_err();
-        let StoreError::Damaged { path: named, .. } = &error else { panic!("at {at}: {error}") };
-        assert_eq!(named.file_name(), path.file_name(), "at {at}: {error}");
-    }
+    at_each_byte(
+        folder,
+        path,
+        |bytes, at| flip(bytes, at),
+        |at, copy| {
+            let error = keys(copy).unwrap_err();
+            let StoreError::Damaged { path: named, .. } = &error else {
+                panic!("at {at}: {error}")
+            };
+            assert_eq!(named.file_name(), path.file_name(), "at {at}: {error}");
+        },
+    );
 }
 
 #[test]
@@ -107,7 +112,8 @@ fn a_manifest_that_was_not_renamed_changes_nothing() {
     let before = fs::read(folder.path().join("MANIFEST")).unwrap();
     open(folder.path(), POLICY).seal(1_000).unwrap();
     // The seal as it looks before its rename: the run is there, the old manifest and the segment too.
-    let copy = with_changed(folder.path(), Path::new("MANIFEST"), &before);
+    let copy = copy(folder.path());
+    fs::write(copy.path().join("MANIFEST"), before).unwrap();
     fs::rename(copy.path().join("LOCK"), copy.path().join("MANIFEST.tmp")).unwrap();
     let (old, path, bytes) = unsealed();
     fs::write(copy.path().join(path.file_name().unwrap()), bytes).unwrap();

@@ -5,10 +5,11 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::Path;
 
+use disk::planted::folder;
 use gate_store::{Leveled, Policy, Progress, SizeTiered, Store, TimeWindow};
 use proptest::prelude::*;
 
-use crate::sample::{self, Delta, LIFE_MS, counts, open, settle};
+use crate::sample::{Delta, LIFE_MS, counts, open, settle};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -187,7 +188,7 @@ fn is_open(folder: &Path, path: &Path) -> bool {
 }
 
 fn play<P: Policy + Copy>(policy: P, steps: Vec<Step>) {
-    let folder = sample::folder();
+    let folder = folder();
     let mut play = Play {
         folder: folder.path(),
         policy,

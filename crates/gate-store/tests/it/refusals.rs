@@ -2,11 +2,12 @@
 
 use std::fs;
 
+use disk::planted::folder;
 use gate_store::{
     Choice, Leveled, Policy, Record, RunId, RunMeta, SizeTiered, Store, StoreError, TimeWindow,
 };
 
-use crate::sample::{Delta, OPTIONS, folder, open, settle};
+use crate::sample::{Delta, OPTIONS, open, settle};
 
 const POLICY: SizeTiered = SizeTiered { fan_in: 4, keep_ms: None };
 
@@ -58,7 +59,7 @@ fn a_folder_is_open_once() {
     let folder = folder();
     let store = open(folder.path(), POLICY);
     let error = Store::<Delta, _>::open(folder.path(), POLICY, OPTIONS).unwrap_err();
-    assert!(matches!(error, StoreError::Locked { .. }), "{error}");
+    assert!(matches!(error, StoreError::Disk(gate_store::DiskError::Locked { .. })), "{error}");
     drop(store);
     drop(open(folder.path(), POLICY));
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use gate_store::{Options, Policy, Progress, Record, Store};
-use tempfile::TempDir;
 
 /// A counter went up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,9 +97,4 @@ pub(crate) fn counts<P: Policy>(
         counts.insert(place, delta.count);
     }
     counts
-}
-
-/// A folder in memory where there is one: these tests sync often and cut no power.
-pub(crate) fn folder() -> TempDir {
-    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
