@@ -19,7 +19,6 @@ mod decide;
 mod figures;
 mod fix;
 mod floor;
-mod journal;
 mod made;
 mod node;
 mod openrtb;
@@ -68,7 +67,6 @@ const BENCHMARKS: &[Benchmark] = &[
     ("openrtb", openrtb::run),
     ("fix", fix::run),
     ("profiles", profiles::run),
-    ("journal", journal::run),
     ("redis", redis::run),
     ("postgres", postgres::run),
     ("settles", settling::run),

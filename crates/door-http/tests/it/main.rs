@@ -3,7 +3,6 @@
 #![allow(unreachable_pub, reason = "a binary of modules; `pub` says what the others use")]
 
 mod answers;
-mod bench;
 mod bodies;
 mod loops;
 mod pieces;

@@ -4,7 +4,6 @@
 
 mod answers;
 mod bad_input;
-mod bench;
 mod bidder;
 mod bodies;
 mod corpus;
