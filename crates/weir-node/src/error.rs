@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use door_transport::BindError;
 use ledger_journal::RecoverError;
-
 use weir_door::thread::SystemError;
 
 /// Why the bank and the workers do not start. Every text says what to do.

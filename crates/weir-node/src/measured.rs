@@ -7,12 +7,14 @@ use ledger_journal::WriterStage;
 use probe::{
     Cycles, Histogram, Laps, LapsFigures, LapsReader, Reader, Stage, StageFigures, TimerCost,
 };
+use weir_door::{
+    WorkerCounters,
+    thread::{ThreadMeter, Usage},
+};
 use weir_till::stages::WorkerProbes;
 
-use weir_door::WorkerCounters;
 use crate::doors::DOORS;
 use crate::stages::{BankStage, JudgePart, Sampling, WorkerStage};
-use weir_door::thread::{ThreadMeter, Usage};
 
 /// Between two moments of a running node.
 #[derive(Clone, Debug)]

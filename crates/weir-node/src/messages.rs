@@ -3,15 +3,12 @@
 use std::sync::Arc;
 use std::sync::mpsc::Sender as Reply;
 
-use door_spend::Standing;
 use gate_auction::Fates;
 use gate_pacing::Pace;
 use ledger::{Claimed, KeyRing, MemoAnswer, ToBank, ToWorker};
 use weir_config::templates::Templates;
-use weir_till::{Apart, Made, Question, Snapshot};
+use weir_till::{Answer, Apart, Made, Question, Snapshot};
 use wire::Verdict;
-
-use crate::bank::books::{BookLine, Totals};
 
 /// From a worker to the bank.
 #[derive(Debug)]
@@ -65,22 +62,4 @@ pub(crate) enum Down {
     JournalFails(bool),
     /// The answer to a question.
     Answer { conn: u64, answer: Box<Answer> },
-}
-
-/// What a client asked to know.
-#[derive(Debug)]
-pub(crate) enum Answer {
-    Books {
-        frame: u64,
-        now_ms: u64,
-        more: bool,
-        lines: Vec<BookLine>,
-    },
-    Totals {
-        frame: u64,
-        now_ms: u64,
-        totals: Totals,
-    },
-    /// Where one budget stands; `None`: there is none of this name.
-    Budget(Option<Box<Standing>>),
 }

@@ -18,6 +18,7 @@ use table::ring;
 use weir_config::config::Config;
 use weir_config::doors::{DOORS, DoorSpec, transport_options};
 use weir_config::private;
+use weir_door::{WorkerCounters, thread::spawn};
 use weir_till::{Facts, Till, stages::WorkerProbes};
 
 use crate::bank::Callers;
@@ -40,8 +41,6 @@ use crate::pulse::Pulse;
 use crate::tokens::Tokens;
 use crate::whole_folder::make_whole;
 use crate::worker::{Lines, Worker};
-use weir_door::WorkerCounters;
-use weir_door::thread::spawn;
 
 /// Descriptors that connections leave to files and to the admin door, where a process has so many that they are shared out.
 const DESCRIPTORS_LEFT: usize = 1_024;

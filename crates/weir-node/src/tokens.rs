@@ -175,7 +175,6 @@ fn judge(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doors::DOORS;
 
     const FILE: &str = "ann operate aaaaaaaaaaaaaaaa\nshop spend bbbbbbbbbbbbbbbb budget:1\n";
 
@@ -197,7 +196,7 @@ mod tests {
         let path = folder.path().join("tokens");
         std::fs::write(&path, FILE).unwrap();
         let config = config(&path);
-        let tokens = Tokens::read(&config, DOORS).unwrap();
+        let tokens = Tokens::read(&config, &[]).unwrap();
         for (bad, expected) in [
             ("ann operate short\nbob owner aaaaaaaaaaaaaaaa\n", 4),
             ("ann operate aaaaaaaaaaaaaaaa\n", 1),
@@ -228,7 +227,7 @@ mod tests {
         std::fs::write(&path, file).unwrap();
         let mut config = Config::default();
         config.spend.tokens_file = path.display().to_string();
-        let tokens = Tokens::read(&config, DOORS).unwrap();
+        let tokens = Tokens::read(&config, &[]).unwrap();
         let reach = |before, after| tokens.reach(7, before, after).into_iter().collect::<Vec<_>>();
         let named = |all: &[(&str, bool)]| -> Vec<(String, bool)> {
             all.iter().map(|(name, gains)| (name.to_string(), *gains)).collect()
@@ -246,14 +245,14 @@ mod tests {
         let file = FILE.to_owned() + "board read cccccccccccccccc budget:1\n";
         std::fs::write(&path, file).unwrap();
         let mut config = config(&path);
-        let errors = Tokens::read(&config, DOORS).err().unwrap();
+        let errors = Tokens::read(&config, &[]).err().unwrap();
         assert!(
             errors[0].contains("board may read with scopes") && errors.len() == 1,
             "{errors:?}"
         );
         config.admin.tokens_file.clear();
         config.spend.tokens_file = path.display().to_string();
-        let tokens = Tokens::read(&config, DOORS).unwrap();
+        let tokens = Tokens::read(&config, &[]).unwrap();
         assert_eq!(named(tokens.of("spend"), b"cccccccccccccccc").as_deref(), Some("board"));
     }
 
@@ -264,10 +263,10 @@ mod tests {
         let path = folder.path().join("tokens");
         std::fs::write(&path, FILE).unwrap();
         let mut config = config(&path);
-        let tokens = Tokens::read(&config, DOORS).unwrap();
+        let tokens = Tokens::read(&config, &[]).unwrap();
         config.admin.tokens_file.clear();
         let errors = tokens.reload(&config).unwrap_err();
         assert!(errors[0].starts_with("admin.tokens_file: ") && errors.len() == 1, "{errors:?}");
-        assert!(Tokens::read(&config, DOORS).unwrap().of("admin").is_none());
+        assert!(Tokens::read(&config, &[]).unwrap().of("admin").is_none());
     }
 }

@@ -2,7 +2,6 @@
 //!
 //! No lock, no allocation, no system call, no clock on the way of a request: the time is read once per wake-up.
 
-use weir_door::WorkerCounters;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::Thread;
@@ -15,6 +14,7 @@ use door_transport::{
 use gate_pacing::Pace;
 use ledger::{ToBank, ToWorker};
 use table::ring::{Receiver, SendError, Sender};
+use weir_door::WorkerCounters;
 use weir_till::{Reply, Snapshot, Till};
 
 use crate::doors::{DoorSet, FailedDial, Heard};

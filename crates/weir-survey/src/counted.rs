@@ -9,15 +9,15 @@ use counters::{Definition, Family, Kind, Unit, counters};
 use door_transport::{CloseReason, Counters, HandshakeFailure};
 use ledger_journal::Kept;
 use serde_json::{Map, Value, json};
-use weir_node::bank::Report;
-use weir_node::bank::books::Totals;
 use weir_door::WorkerCounters;
+use weir_node::bank::Report;
 use weir_node::doors::batch::counts::BatchCounts;
 use weir_node::doors::fix::counts::FixCounts;
 use weir_node::doors::keys::counts::KeysCounts;
 use weir_node::doors::openrtb::counts::{Happening, Reasons, happenings};
 use weir_node::doors::spend::counts as spend;
 use weir_node::memory::{self, Memory};
+use weir_till::Totals;
 use wire::{Reason, Verdict};
 
 use crate::admin::Status;

@@ -18,10 +18,10 @@ use probe::NodeClock;
 use weir_config::budgets::{self, Budget, BudgetsFile, LineError};
 use weir_config::campaign_index::{CampaignIndex, ExchangeTerms, of_file};
 use weir_config::config::Config;
+use weir_door::thread::spawn;
 use weir_edits::{BankError, BankPort, Edits, Opened, is_live};
 use weir_node::bank::{Command, Refusal};
 use weir_node::memory::{self, Part};
-use weir_door::thread::spawn;
 
 use crate::StartError;
 use crate::admin::Status;

@@ -17,7 +17,8 @@
 //! | [`Reply`] | who hears an answer |
 //! | [`Snapshot`], [`Names`], [`Facts`] | the configuration in force, and what does not change in a run |
 //! | [`Opened`], [`Made`] | budgets that are made on their first ask |
-//! | [`Questions`], [`Question`] | what clients want to know from the bank |
+//! | [`BookLine`], [`Totals`] | balances and sums as the outside sees them |
+//! | [`Questions`], [`Question`], [`Answer`] | what clients want to know from the bank |
 //! | [`cells`], [`LastRefusals`] | what a worker says of budgets for other threads to read |
 //! | [`stages`] | what a worker's time goes into |
 //!
@@ -26,6 +27,7 @@
 #![forbid(unsafe_code)]
 
 mod apart;
+mod books;
 pub mod cells;
 mod fill_wait;
 mod money;
@@ -39,11 +41,12 @@ pub mod stages;
 mod till;
 
 pub use apart::{Apart, ApartMessage};
+pub use books::{BookLine, Totals};
 pub use fill_wait::{FillWait, Waits};
 pub use money::{Ask, Money};
 pub use opened::{Made, OPENINGS_MAX, Opened};
 pub use pending::{Arrivals, DueQueue, Owed, Pending};
-pub use questions::{Question, Questions};
+pub use questions::{Answer, BudgetStanding, Question, Questions};
 pub use refusals::{LAST_MAX, LastRefusal, LastRefusals};
 pub use reply::Reply;
 pub use snapshot::{Facts, Names, Snapshot};

@@ -3,7 +3,10 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use money::{Amount, Unit};
 use wire::Reason;
+
+use crate::books::{BookLine, Totals};
 
 /// Questions that may wait for the bank beyond the first of each connection, of all connections of a worker.
 const SHARED_MAX: usize = 64;
@@ -29,6 +32,56 @@ pub enum Question {
     Budget(u64),
     /// Where the budget with this handle stands. None is made for it.
     Handle(Box<str>),
+}
+
+/// What a client asked to know.
+#[derive(Debug)]
+pub enum Answer {
+    /// The books of budgets.
+    Books {
+        /// Number of the frame that asked.
+        frame: u64,
+        /// When, ms since 1970.
+        now_ms: u64,
+        /// There are budgets behind these.
+        more: bool,
+        /// One of each budget, by id.
+        lines: Vec<BookLine>,
+    },
+    /// The counters.
+    Totals {
+        /// Number of the frame that asked.
+        frame: u64,
+        /// When, ms since 1970.
+        now_ms: u64,
+        /// They.
+        totals: Totals,
+    },
+    /// Where one budget stands; `None`: there is none of this name.
+    Budget(Option<Box<BudgetStanding>>),
+}
+
+/// Where a budget stands, for display: money moves while it is looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BudgetStanding {
+    /// Its number.
+    pub id: u64,
+    /// Its text name, if it has one.
+    pub handle: Option<Box<str>>,
+    /// What people call it.
+    pub name: Box<str>,
+    /// What its amounts count.
+    pub unit: Unit,
+    /// What it may spend in its life.
+    pub limit: Amount,
+    /// What is left of its narrowest window and of its parents; never below 0.
+    pub available: Amount,
+    /// What is set aside.
+    pub held: Amount,
+    /// All that is booked, over and late included.
+    pub settled: Amount,
+    /// Whether it may be spent from.
+    pub status: &'static str,
 }
 
 /// The questions of a worker's clients.

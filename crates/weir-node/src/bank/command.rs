@@ -10,9 +10,9 @@ use weir_config::budgets::Budget;
 use weir_config::campaign_index::CampaignIndex;
 use weir_config::templates::Templates;
 use weir_pacer::Standing;
+use weir_till::{BookLine, Totals};
 use wire::{Handle, Verdict};
 
-use super::books::{BookLine, Totals};
 use super::reconcile::{Booking, Fault, Freed, Outcome};
 use super::rows::{Scene, SlotSpec, SurveyPart, SurveyRow};
 use crate::reconcile_file::Row;

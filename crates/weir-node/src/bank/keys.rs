@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use ledger::{Bank, KeyBytes, KeyRing, Out, TokenKey};
 use weir_config::config::Config;
+use weir_door::thread::SystemError;
 
 use crate::error::StartError;
-use weir_door::thread::SystemError;
 
 /// When keys change.
 #[derive(Debug)]

@@ -1,10 +1,8 @@
 //! Where a budget stands, as the spend door shows it.
 
-use door_spend::Standing;
 use ledger::{Amount, Bank, Status};
 use money::Instant;
-
-use super::books::BookLine;
+use weir_till::{BookLine, BudgetStanding};
 
 /// For display: what is reserved is as old as the workers' last word. `line`: the books of a slot.
 pub(super) fn standing(
@@ -12,9 +10,9 @@ pub(super) fn standing(
     slot: u32,
     title: &str,
     line: &impl Fn(u32) -> BookLine,
-) -> Standing {
+) -> BudgetStanding {
     let (spec, own) = (bank.spec(slot), line(slot));
-    Standing {
+    BudgetStanding {
         id: spec.id,
         handle: spec.handle.as_ref().map(|handle| handle.as_str().into()),
         name: title.into(),

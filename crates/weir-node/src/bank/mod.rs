@@ -1,7 +1,6 @@
 //! The bank's thread: takes what workers and the watcher say, in turn, writes what changes into the journal, and tells
 //! workers what follows from it once that is sealed.
 
-pub mod books;
 mod callers;
 mod command;
 mod key_alarm;
@@ -36,20 +35,14 @@ use table::{Map, Secret};
 use weir_config::budgets::Budget;
 use weir_config::campaign_index::CampaignIndex;
 use weir_pacer::{Pacer, PacerOptions, Pacing, Standing};
-use weir_till::{
-    Apart, ApartMessage, Names, Question, Snapshot, cells::SlotCells, cells::reported_held,
-    stages::count,
-};
 use wire::{BudgetName, Handle, Verdict};
 
-use weir_door::WorkerCounters;
 use crate::doors::batch::counts::BatchCounts;
 use crate::measured::Probes;
 use crate::memory::{self, Part};
-use crate::messages::{Answer, Down, Old, Up};
+use crate::messages::{Down, Old, Up};
 use crate::pulse::Pulse;
 use crate::stages::BankStage;
-use books::{BookLine, Totals};
 pub(crate) use callers::Callers;
 pub use command::{AboutBudget, Applied, BooksPage, Command, Judged, Refusal, Report, ask};
 use key_alarm::KeyAlarm;
@@ -58,6 +51,12 @@ use openings::Openings;
 use pacing_store::{Memory, PacingSaver};
 use reconcile::{book_rows, free_until, judge_rows};
 use rows::{Resolutions, Scene, SlotSpec, SurveyPart, SurveyRow};
+use weir_door::WorkerCounters;
+use weir_till::{
+    Answer, Apart, ApartMessage, BookLine, BudgetStanding, Names, Question, Snapshot, Totals,
+    cells::{SlotCells, reported_held},
+    stages::count,
+};
 
 /// Messages taken from one worker before the next one's turn.
 const UP_MAX: usize = 4096;
@@ -882,7 +881,7 @@ impl BankThread {
     }
 
     /// Where a budget stands, for people.
-    fn look(&self, name: BudgetName<'_>) -> Option<door_spend::Standing> {
+    fn look(&self, name: BudgetName<'_>) -> Option<BudgetStanding> {
         let slot = match name {
             BudgetName::Id(id) => self.bank.slot(id)?,
             BudgetName::Handle(handle) => self.bank.named(&Handle::parse(handle).ok()?)?,

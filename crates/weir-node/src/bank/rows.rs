@@ -7,11 +7,10 @@ use ledger::{Amount, Bank, BudgetSpec, Line, Period, Status, WindowLimit};
 use money::{Instant, Window};
 use weir_config::campaign_index::CampaignIndex;
 use weir_pacer::Standing;
-use weir_till::cells::SlotCells;
+use weir_till::{BookLine, cells::SlotCells};
 use wire::Verdict;
 
 use crate::bank::Report;
-use crate::bank::books::BookLine;
 
 /// How one budget stands, of one instant of the bank.
 #[derive(Clone, Copy, Debug)]

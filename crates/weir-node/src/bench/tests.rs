@@ -4,10 +4,9 @@ use ledger::spec::MADE_ID_MIN;
 use ledger::{Action, MADE_SLOT, Need, No, Owner};
 use money::Unit;
 use weir_config::budgets;
-use weir_till::Made;
+use weir_till::{Answer, Made};
 
 use super::*;
-use crate::messages::Answer;
 
 /// More than is in a purse, in dollars and in base units.
 const MUCH: (&str, Amount) = ("2000000", Amount::new(2_000_000_000_000));

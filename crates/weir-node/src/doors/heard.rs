@@ -4,10 +4,8 @@ use std::net::SocketAddr;
 
 use door_transport::{ConnId, DialFailure, DialId};
 use ledger::{Claimed, MemoAnswer, Owner};
-use weir_till::Reply;
+use weir_till::{Answer, Reply};
 use wire::Verdict;
-
-use crate::messages::Answer;
 
 /// One thing that a door hears, between two batches of bytes; it may write to any of its connections then, and resume one that waits for
 /// an answer. A door matches what it asked for.

@@ -22,7 +22,6 @@ use gate_auction::Fates;
 use gate_profile::Profiles;
 use ledger::{MemoJudge, Resolution};
 use weir_config::config::Config;
-use weir_till::{Reply, Till};
 
 use crate::error::StartError;
 use crate::stages::WorkerStage;
@@ -37,6 +36,7 @@ use keys::{KeysDoor, KeysTerms, KeysThreads};
 use openrtb::{BidTerms, OpenRtbDoor};
 use spend::{SpendDoor, SpendTerms};
 use weir_door::WorkerCounters;
+use weir_till::{Reply, Till};
 
 /// What those who measure and show a door know of it.
 #[derive(Debug)]

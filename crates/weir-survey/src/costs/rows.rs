@@ -348,7 +348,7 @@ pub(crate) const ROWS: &[Row] = &[
     .waiting(),
     Row::new(
         "gauges",
-        "crates/weir-node/src/counters.rs",
+        "crates/weir-door/src/counters.rs",
         (Worker, "gauges", Second),
         "Statements are read from counters that the worker writes once per millisecond, so nobody ever asks it to stop.",
     ),

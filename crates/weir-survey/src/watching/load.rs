@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use probe::{Cycles, Histogram};
-use weir_node::bank::rows::Scene;
 use weir_door::WorkerCounters;
+use weir_node::bank::rows::Scene;
 use weir_node::doors::DOORS;
 use wire::Verdict;
 

@@ -34,10 +34,10 @@ use watch::history::Minute;
 use watch::{Board, History};
 use weir_config::config::Config;
 use weir_config::doors::DOORS;
+use weir_door::thread::spawn;
 use weir_edits::Edits;
 use weir_node::bank::Command;
 use weir_node::memory::{self, Part};
-use weir_door::thread::spawn;
 use weir_node::tokens::Tokens;
 
 use crate::StartError;
@@ -184,8 +184,8 @@ mod tests {
     use money::{Unit, Window};
     use weir_pacer::Standing;
 
-    use weir_node::bank::books::BookLine;
     use weir_node::bank::rows::{Resolutions, SurveyRow};
+    use weir_till::BookLine;
 
     /// An active budget of which nothing is spent.
     pub(super) fn row(id: u64, limit: i64) -> SurveyRow {

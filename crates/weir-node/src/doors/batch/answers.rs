@@ -1,10 +1,8 @@
 //! Answers to questions, as frames.
 
 use door_transport::Out;
+use weir_till::{Answer, BookLine, Totals};
 use wire::{books, totals};
-
-use crate::bank::books::{BookLine, Totals};
-use crate::messages::Answer;
 
 pub(crate) fn write_answer(out: &mut Out<'_>, answer: &Answer) {
     match answer {

@@ -19,6 +19,7 @@ use ledger::{
     Resolution,
 };
 use weir_config::config::Config;
+use weir_door::{Entrance, WorkerCounters};
 use weir_till::{Ask, FillWait, Made, OPENINGS_MAX, Pending, Reply, Till, Waits};
 use wire::{
     BudgetName, Decide, Message, Reason, Resolve, Verdict, decide, decided, resolve, welcome,
@@ -28,9 +29,7 @@ use self::answers::write_answer;
 use self::counts::BatchCounts;
 use self::parking::{Parked, Parking};
 use self::resolving::Resolving;
-use weir_door::Entrance;
 use super::{Door, DoorOutbox, Heard, Outcomes, RequestKind};
-use weir_door::WorkerCounters;
 use crate::stages::{JudgePart, WorkerStage};
 
 /// What the door is set to; the same for all workers.

@@ -22,16 +22,15 @@ use fix_store::{FileStores, NumbersFile, OpenError, Options};
 use ledger::MemoJudge;
 use weir_config::config::{Config, ConfigError};
 use weir_config::doors::fix_connections;
-use weir_till::Till;
 
 use super::{Door, DoorOutbox, FailedDial, Heard, OnDoors};
-use weir_door::WorkerCounters;
-use weir_door::thread::on_thread_off_workers;
 use checkpoints::{Checkpoints, Known};
 use counts::{FixCounts, RefusalLog};
 use desk::{Ask, Asks, FixDesk};
 use latency::Latency;
 use passwords::Passwords;
+use weir_door::{WorkerCounters, thread::on_thread_off_workers};
+use weir_till::Till;
 
 /// How often old messages are looked for, in ticks of the door.
 const TRIM_TICKS: u32 = 60;

@@ -6,9 +6,8 @@ use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use door_fix::{Admission, Guard, PasswordFile, PasswordHash};
 use door_transport::Waker;
 use fix::Message;
-use weir_till::{Arrivals, Owed, Pending};
-
 use weir_door::thread::{SystemError, spawn};
+use weir_till::{Arrivals, Owed, Pending};
 
 /// Checks that may wait; a Logon beyond is refused, and its client tries again.
 const CHECKS_MAX: usize = 64;

@@ -39,6 +39,10 @@ use door_transport::{CloseReason, ConnId, Out, Peer, Step, Then as After, Waker}
 use vault::{Change, Keys};
 use weir_config::config::Config;
 use weir_config::doors::{hosts, keys_limits};
+use weir_door::{
+    WorkerCounters, are_same,
+    thread::{SystemError, off_workers, spawn},
+};
 use weir_till::{Pending, Till};
 
 use self::audit::{AuditDesk, AuditState, Auditor, Keep, Now, Told};
@@ -53,9 +57,6 @@ use self::pool::{PoolDesk, Spent, Tools};
 use self::rates::{Rates, Used};
 use self::stream::Stream;
 use super::{CheckScopes, Door, DoorOutbox, Heard};
-use weir_door::WorkerCounters;
-use weir_door::are_same;
-use weir_door::thread::{SystemError, off_workers, spawn};
 
 /// What begins the paths of calls about keys.
 const TRANSIT_PATH: &str = "/v1/transit/";

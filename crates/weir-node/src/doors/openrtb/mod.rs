@@ -44,6 +44,7 @@ use money::{CurrencyCode, Instant};
 use weir_config::campaign_index::CampaignIndex;
 use weir_config::config::Config;
 use weir_config::doors::{hosts, http_limits};
+use weir_door::WorkerCounters;
 use weir_till::{DueQueue, Pending, Reply, Till};
 use wire::Verdict;
 
@@ -59,7 +60,6 @@ use self::translate::{Lists, Terms, User, id_hash};
 use self::viewer::{no_bid_reason, read_viewer};
 use self::waiting::WaitingNotice;
 use super::{Door, DoorOutbox, Heard, Outcomes, RequestKind};
-use weir_door::WorkerCounters;
 use crate::stages::WorkerStage;
 
 /// The door's settings, the same for all workers.

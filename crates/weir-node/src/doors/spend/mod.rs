@@ -20,7 +20,8 @@ use ledger::Resolution;
 use ledger::keyed::{CLAIM_WAITERS_MAX, CLAIMS_MAX};
 use weir_config::config::Config;
 use weir_config::doors::{hosts, spend_limits};
-use weir_till::{DueQueue, OPENINGS_MAX, Question, Reply, Till};
+use weir_door::{Entrance, WorkerCounters, are_same};
+use weir_till::{Answer, BudgetStanding, DueQueue, OPENINGS_MAX, Question, Reply, Till};
 use wire::{BudgetName, Verdict};
 
 use self::counts::{CallCounts, Happening, SeenCalls};
@@ -28,10 +29,7 @@ use self::desk::Desk;
 use self::grants::Grants;
 use self::returns::Returns;
 use self::waiting::{ENTRIES_A_PLACE, Entry, Fill, Job, WaitingCalls};
-use weir_door::{Entrance, are_same};
 use super::{Door, DoorOutbox, Heard, Outcomes, RequestKind};
-use weir_door::WorkerCounters;
-use crate::messages::Answer;
 use crate::stages::WorkerStage;
 
 /// How long calls that are under way wait for their seal once the journal is known to fail, ms.
@@ -400,11 +398,21 @@ impl Door for SpendDoor {
 }
 
 /// Answers where a budget stands.
-fn stand<S>(id: ConnId, found: Option<&Standing>, outbox: &mut DoorOutbox<'_, '_, S, SpendConn>) {
+fn stand<S>(
+    id: ConnId,
+    found: Option<&BudgetStanding>,
+    outbox: &mut DoorOutbox<'_, '_, S, SpendConn>,
+) {
     outbox.answer(id, |conn, out| {
         let found = found.filter(|one| conn.may_see(one.id, one.handle.as_deref()));
-        conn.http.answer(out, &AnswerRoom::default().standing(found))
+        conn.http.answer(out, &AnswerRoom::default().standing(found.map(shown).as_ref()))
     });
+}
+
+fn shown(of: &BudgetStanding) -> Standing {
+    let BudgetStanding { id, handle, name, unit, limit, available, held, settled, status } =
+        of.clone();
+    Standing { id, handle, name, unit, limit, available, held, settled, status }
 }
 
 impl SpendGate<'_> {
