@@ -1,28 +1,14 @@
 //! Why a folder of sessions cannot be opened, and what to do about it.
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Why the messages of sessions cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The operating system refused.
-    #[error("cannot {action} {}: {source}; {}", path.display(), advice(source))]
-    Io {
-        /// The file or folder.
-        path: PathBuf,
-        /// What was tried.
-        action: &'static str,
-        /// The system's own words.
-        source: io::Error,
-    },
-    /// Another process has the folder open.
-    #[error("{} is open in another process; stop that one, or use another folder", path.display())]
-    Locked {
-        /// The lock file.
-        path: PathBuf,
-    },
+    /// The operating system refused, or another process has the folder open.
+    #[error(transparent)]
+    Disk(#[from] disk::Error),
     /// The file was written by something else.
     #[error(
         "{} does not begin as a file of sequence numbers, version 2 or 3; restore it from a copy, or move the folder away and reset the sessions with their peers",
@@ -53,21 +39,4 @@ pub enum OpenError {
         /// The name.
         name: String,
     },
-}
-
-impl OpenError {
-    pub(crate) fn io(path: &Path, action: &'static str, source: io::Error) -> OpenError {
-        OpenError::Io { path: path.to_owned(), action, source }
-    }
-}
-
-pub(crate) fn advice(error: &io::Error) -> &'static str {
-    match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            "free space on this disk, or keep fewer messages"
-        }
-        io::ErrorKind::PermissionDenied => "let the user of this process read and write it",
-        io::ErrorKind::ReadOnlyFilesystem => "mount the disk for writing",
-        _ => "look at the disk and at the system's log",
-    }
 }

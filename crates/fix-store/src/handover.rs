@@ -9,8 +9,9 @@
 
 use std::path::{Path, PathBuf};
 
+use disk::DiskFile;
+
 use crate::OpenError;
-use crate::disk::{self, DiskFile};
 use crate::numbers::{self, NextFile};
 
 /// What is to be done next. What failed is done again.
@@ -199,10 +200,10 @@ impl Handover {
 
     /// After a failure they are written again: what a second sync says is nothing about what the first one lost.
     fn sync_records(&mut self) -> Result<(), OpenError> {
-        match self.segments.take() {
-            Some(segments) => segments.iter().try_for_each(|path| disk::sync_if_there(path)),
-            None => numbers::write_records_again(&self.folder),
-        }
+        let Some(segments) = self.segments.take() else {
+            return numbers::write_records_again(&self.folder);
+        };
+        Ok(segments.iter().try_for_each(|path| DiskFile::sync_if_there(path))?)
     }
 }
 

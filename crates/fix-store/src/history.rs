@@ -3,8 +3,9 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
+use disk::DiskFile;
+
 use crate::OpenError;
-use crate::disk::{self, DiskFile};
 use crate::memo::{Memo, Place};
 use crate::numbers::{self, Late};
 use crate::record::Kind;

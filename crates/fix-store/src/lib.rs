@@ -60,7 +60,6 @@
 //! [`Numbers`] is where changes are kept, so that a journal can keep them in place of the file.
 
 mod checkpoint;
-mod disk;
 mod error;
 mod handover;
 mod history;

@@ -5,8 +5,9 @@ use std::collections::btree_map::Entry;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::{Path, PathBuf};
 
+use disk::DiskFile;
+
 use crate::OpenError;
-use crate::disk::{self, DiskFile};
 use crate::handover::{Gone, Handover, Helper, Phase};
 use crate::memo::{Change, Memo, Numbers, Place};
 use crate::record::{u32_at, u64_at};
@@ -181,7 +182,7 @@ pub(crate) fn write_records_again(folder: &Path) -> Result<(), OpenError> {
     }
     let Some((name, place)) = unplaced.into_keys().next() else { return Ok(()) };
     let path = segment::path(&folder.join(segment::folder_of(&name)?), place.segment);
-    Err(OpenError::io(&path, "find", std::io::ErrorKind::NotFound.into()))
+    Err(disk::Error::io(&path, "find", std::io::ErrorKind::NotFound.into()).into())
 }
 
 /// Writes records to the segments that they belong to. Returns those whose segments are missing; what belongs to segments that were removed is
@@ -284,12 +285,12 @@ impl NumbersFile {
             // What is unplaced is in the files, too.
             self.unplaced = write_late(&self.folder, look_at(&self.folder, |_| true)?.late)?;
         }
-        let synced = segments.iter().try_for_each(|path| disk::sync_if_there(path));
+        let synced = segments.iter().try_for_each(|path| DiskFile::sync_if_there(path));
         self.is_segment_in_doubt = synced.is_err();
         if let (Err(_), Some(handover)) = (&synced, &mut self.handover) {
             handover.doubt_segments();
         }
-        synced
+        Ok(synced?)
     }
 
     /// Goes on in the next file, without waiting for the disk. If that does not take the memos, it is replaced before the next group.
@@ -434,7 +435,7 @@ impl Numbers for NumbersFile {
             return Ok(());
         }
         self.file = None;
-        Err(OpenError::io(&path, "find", std::io::ErrorKind::NotFound.into()))
+        Err(disk::Error::io(&path, "find", std::io::ErrorKind::NotFound.into()).into())
     }
 
     fn keep(&mut self, changes: &[Change<'_>], sealed: bool) -> Result<(), OpenError> {

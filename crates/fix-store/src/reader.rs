@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
+use disk::DiskFile;
 use fix_session::Waiting;
 
-use crate::disk::DiskFile;
 use crate::memo::Place;
 use crate::record::Kind;
 use crate::segment::{self, HEAD_BYTES, PAGE_BYTES, Pages, Segment};

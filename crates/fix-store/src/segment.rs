@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use disk::DiskFile;
+
 use crate::OpenError;
-use crate::disk::{self, DiskFile};
 use crate::record::{RECORD_BYTES, Record, u32_at, u64_at};
 
 const MAGIC: &[u8; 8] = b"WEIRFIXM";

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
+use disk::DiskFile;
 use fix_session::{MessageStore, StoreError, Waiting};
 
 use crate::OpenError;
-use crate::disk::{self, DiskFile};
 use crate::mask::masked;
 use crate::memo::{Change, Memo, Place};
 use crate::reader::{Marks, Messages, Reader};
@@ -141,11 +141,8 @@ impl FileStore {
     /// Keeps that messages are missing that were sent or taken before a time. It is on the disk when this returns.
     pub(crate) fn mark_behind(&mut self, unix_ms: i64) -> Result<(), OpenError> {
         let [new, path] = [BEHIND_NEW, BEHIND].map(|name| self.folder.join(name));
-        let file = DiskFile::create(&new)?;
-        file.write_at(format!("{unix_ms}\n").as_bytes(), 0)?;
-        file.sync()?;
-        disk::rename(&new, &path)?;
-        disk::sync_folder(&self.folder)?;
+        let text = format!("{unix_ms}\n");
+        disk::replace(&new, &path, text.as_bytes()).map_err(disk::Error::from)?;
         self.behind_unix_ms = Some(unix_ms);
         Ok(())
     }
@@ -281,7 +278,7 @@ impl FileStore {
     pub(crate) fn write_out(&mut self) -> Result<(), OpenError> {
         let mut unsynced = Vec::new();
         self.write_to_system(&mut unsynced)?;
-        unsynced.iter().try_for_each(|path| disk::sync_if_there(path))
+        Ok(unsynced.iter().try_for_each(|path| DiskFile::sync_if_there(path))?)
     }
 
     /// Begins a segment.

@@ -1,16 +1,16 @@
 //! The stores of all sessions of a folder, which change together.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use disk::Lock;
 use fix_session::{Durability, MessageStores, StoreError};
 
 use crate::checkpoint::{Checkpoint, caught_up};
 use crate::memo::{Change, Memo, Numbers};
 use crate::numbers::NumbersFile;
 use crate::store::FileStore;
-use crate::{OpenError, disk, segment};
+use crate::{OpenError, segment};
 
 const DAY_US: i64 = 86_400_000_000;
 
@@ -43,7 +43,7 @@ pub struct FileStores<N> {
     /// Books that could not be opened since the last flush of their sessions: what was to be kept there must not be missed.
     unopened: BTreeMap<usize, OpenError>,
     now_us: i64,
-    _lock: File,
+    _lock: Lock,
 }
 
 impl FileStores<NumbersFile> {
@@ -90,7 +90,7 @@ impl<N: Numbers> FileStores<N> {
         Ok(FileStores::new(root, options, numbers, lock))
     }
 
-    fn new(root: &Path, options: Options, numbers: N, lock: File) -> FileStores<N> {
+    fn new(root: &Path, options: Options, numbers: N, lock: Lock) -> FileStores<N> {
         let root = root.to_owned();
         let (stores, books) = (Vec::new(), BTreeMap::new());
         let unopened = BTreeMap::new();

@@ -1,7 +1,8 @@
 //! How often the disk is asked for something.
 
+use disk::planted::{Calls, calls_of};
+
 use super::*;
-use crate::disk::fault::{Calls, calls_of};
 
 /// Keeps `messages` that the session `A` takes and the session `B` passes on, each with a record in the book of `B`, in `steps` steps.
 fn pass(stores: &mut Stores, messages: u64, steps: u64) -> Calls {

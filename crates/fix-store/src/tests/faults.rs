@@ -1,7 +1,8 @@
 //! Disks that fail or are full: what was flushed stays, what was not is not half there, and it goes on when the disk does.
 
+use disk::planted::{FAULTS, Fault, Planted, at_each_operation};
+
 use super::*;
-use crate::disk::fault::{self, Fault};
 
 const STEPS: u64 = 12;
 
@@ -37,45 +38,31 @@ fn what_fails_changes_nothing_and_work_goes_on_afterwards() {
     for (growth, steps) in [(64 << 20, 1), (1_500, 1), (1_500, usize::MAX)] {
         crate::numbers::growth::set(growth);
         crate::handover::here::set_steps(steps);
-        let faults_met = fail_anywhere();
-        assert!(faults_met > 60, "{faults_met}");
-    }
-}
-
-/// Returns how many faults lasted, and were met.
-fn fail_anywhere() -> u64 {
-    let mut faults_met = 0;
-    for after in 0..200 {
-        for fault in [Fault::OnceAfter(after), Fault::FullAfter(after), Fault::DeadAfter(after)] {
-            let root = folder();
-            let mut stores = open(root.path(), 700);
+        let met = at_each_operation(&FAULTS, |root, planted| {
+            let mut stores = open(root, 700);
             let mut model = seen_both(&mut stores);
-            fault::set(fault);
-            let refused = work(&mut stores, 1, &mut model);
-            let met = !matches!(fault::get(), Fault::OnceAfter(_)) && refused > 0;
-            fault::set(Fault::None);
-            faults_met += u64::from(met);
+            planted.during(|| work(&mut stores, 1, &mut model));
             // The disk works again: nothing is refused any more.
-            assert_eq!(work(&mut stores, 100, &mut model), 0, "{fault:?}");
+            assert_eq!(work(&mut stores, 100, &mut model), 0, "{planted:?}");
             drop(stores);
-            assert_eq!(seen_both(&mut open(root.path(), 700)), model, "{fault:?}");
-        }
+            assert_eq!(seen_both(&mut open(root, 700)), model, "{planted:?}");
+        });
+        assert!(met > 60, "{met}");
     }
-    faults_met
 }
 
 #[test]
 fn a_crash_while_the_disk_is_bad_leaves_what_was_flushed() {
-    for after in 0..60 {
-        let root = folder();
-        let mut stores = open(root.path(), 700);
+    let met = at_each_operation(&[Fault::Dead], |root, planted| {
+        let mut stores = open(root, 700);
         let mut model = seen_both(&mut stores);
-        fault::set(Fault::DeadAfter(after));
-        work(&mut stores, 1, &mut model);
-        drop(stores);
-        fault::set(Fault::None);
-        assert_eq!(seen_both(&mut open(root.path(), 700)), model, "{after}");
-    }
+        planted.during(|| {
+            work(&mut stores, 1, &mut model);
+            drop(stores);
+        });
+        assert_eq!(seen_both(&mut open(root, 700)), model, "{planted:?}");
+    });
+    assert!(met > 20, "{met}");
 }
 
 /// A disk that is full for long does not fill up with the beginnings of segments.
@@ -85,11 +72,11 @@ fn a_full_disk_is_not_filled_with_empty_files() {
     let mut stores = open(root.path(), 700);
     let mut model = seen_both(&mut stores);
     work(&mut stores, 1, &mut model);
-    fault::set(Fault::FullAfter(1));
-    for round in 1..20 {
-        assert_eq!(work(&mut stores, 100 * round, &mut model), STEPS);
-    }
-    fault::set(Fault::None);
+    Planted { fault: Fault::Full, after: 1 }.during(|| {
+        for round in 1..20 {
+            assert_eq!(work(&mut stores, 100 * round, &mut model), STEPS);
+        }
+    });
     let files = crate::segment::numbers(&root.path().join("s-A")).unwrap();
     assert!(files.len() < 10, "{files:?}");
 }
@@ -152,23 +139,20 @@ fn work_apart(stores: &mut Stores, step: u64, groups: [usize; 2], model: &mut [S
 fn of_sessions_that_are_flushed_apart_each_is_as_it_is_told() {
     let mut alone = 0;
     for groups in [[7, 8], [7, 7]] {
-        for after in 0..60 {
-            for fault in [Fault::OnceAfter(after), Fault::FullAfter(after)] {
-                let root = folder();
-                let mut stores = open(root.path(), 700);
-                let mut model = seen_both(&mut stores);
-                fault::set(fault);
+        at_each_operation(&[Fault::Once, Fault::Full], |root, planted| {
+            let mut stores = open(root, 700);
+            let mut model = seen_both(&mut stores);
+            planted.during(|| {
                 for step in 1..=STEPS {
                     let failed = work_apart(&mut stores, step, groups, &mut model);
-                    assert!(groups[0] != groups[1] || failed != 1, "{fault:?} {step}");
+                    assert!(groups[0] != groups[1] || failed != 1, "{planted:?} {step}");
                     alone += usize::from(failed == 1);
                 }
-                fault::set(Fault::None);
-                assert_eq!(work_apart(&mut stores, 100, groups, &mut model), 0, "{fault:?}");
-                drop(stores);
-                assert_eq!(seen_both(&mut open(root.path(), 700)), model, "{fault:?}");
-            }
-        }
+            });
+            assert_eq!(work_apart(&mut stores, 100, groups, &mut model), 0, "{planted:?}");
+            drop(stores);
+            assert_eq!(seen_both(&mut open(root, 700)), model, "{planted:?}");
+        });
     }
     assert!(alone > 10, "{alone}");
 }

@@ -1,11 +1,10 @@
 //! One file `numbers` after the other, with a kill and a loss of power between any two things that the disk is asked for.
 
 use std::ops::ControlFlow;
-use std::path::PathBuf;
 
-use super::loss::{self, Disk, Op};
+use disk::planted::{FAULTS, Fault, Planted, Recording, at_each_operation, calls_of};
+
 use super::*;
-use crate::disk::fault::{self, Fault, calls_of};
 use crate::handover::here::set_steps;
 use crate::{Direction, numbers, read_history, read_memos};
 
@@ -23,8 +22,7 @@ const MIXED: [Durability; 2] = [Durability::Sealed, Durability::Written];
 /// A disk that was worked with for a while.
 struct Lived {
     durabilities: [Durability; 2],
-    root: PathBuf,
-    ops: Vec<Op>,
+    recording: Recording,
     allowed: Vec<Allowed>,
 }
 
@@ -48,29 +46,38 @@ fn act(stores: &mut Stores, step: u64, state: &mut [Seen; 2]) -> Vec<usize> {
 }
 
 /// Works in steps, also where the disk refuses some, and stops.
-fn lived(root: &Path, durabilities: [Durability; 2], segment_bytes: u64, fault: Fault) -> Lived {
-    loss::begin();
+fn lived(
+    root: &Path,
+    durabilities: [Durability; 2],
+    segment_bytes: u64,
+    planted: Option<Planted>,
+) -> Lived {
+    Recording::begin(root);
     let mut stores = open(root, segment_bytes);
     [0, 1].into_iter().for_each(|at| stores.set_durability(at, durabilities[at]));
     let mut kept = seen_both(&mut stores);
     let mut allowed = vec![(0, vec![kept.clone()])];
-    let mut may_be = vec![kept.clone()];
-    fault::set(fault);
-    for step in 1..=STEPS {
-        let mut then = kept.clone();
-        let sessions = act(&mut stores, step, &mut then);
-        may_be.push(then.clone());
-        allowed.push((loss::length(), may_be.clone()));
-        if stores.flush(&sessions).is_ok() {
-            kept = then;
-            may_be = vec![kept.clone()];
-            allowed.push((loss::length(), may_be.clone()));
+    let work = || {
+        let mut may_be = vec![kept.clone()];
+        for step in 1..=STEPS {
+            let mut then = kept.clone();
+            let sessions = act(&mut stores, step, &mut then);
+            may_be.push(then.clone());
+            allowed.push((Recording::length(), may_be.clone()));
+            if stores.flush(&sessions).is_ok() {
+                kept = then;
+                may_be = vec![kept.clone()];
+                allowed.push((Recording::length(), may_be.clone()));
+            }
+            assert_eq!(seen_both(&mut stores), kept, "{step}");
         }
-        assert_eq!(seen_both(&mut stores), kept, "{step}");
+        drop(stores);
+    };
+    match planted {
+        Some(planted) => planted.during(work).0,
+        None => work(),
     }
-    drop(stores);
-    fault::set(Fault::None);
-    Lived { durabilities, root: root.to_owned(), ops: loss::end(), allowed }
+    Lived { durabilities, recording: Recording::end(root), allowed }
 }
 
 /// Tells what is found in a folder by who only looks, and by who goes on with it.
@@ -107,14 +114,6 @@ fn found(root: &Path, segment_bytes: u64, are_segments_whole: bool) -> [Seen; 2]
     found
 }
 
-/// A sequence that repeats.
-fn random(mut seed: u64) -> impl FnMut() -> u64 {
-    move || {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        seed >> 33
-    }
-}
-
 /// Reports whether a state was found. Of a step that was not kept, or not yet, the numbers may count without the messages.
 fn fits(found: &Seen, state: &Seen, kept: &Seen) -> bool {
     let (first, later) = found.messages.split_at(kept.messages.len().min(found.messages.len()));
@@ -131,35 +130,22 @@ fn end_anywhere(
     losses: u64,
     is_end: impl Fn(usize) -> bool,
 ) -> u64 {
-    let (mut disk, mut of_two) = (Disk::default(), 0);
-    for at in 0..=lived.ops.len() {
-        if at > 0 {
-            disk.apply(&lived.ops[at - 1]);
-        }
-        if !is_end(at) {
-            continue;
-        }
-        let allowed = &lived.allowed.iter().rfind(|allowed| allowed.0 <= at).unwrap().1;
-        for loss in 0..=losses {
-            let left = folder();
-            match loss {
-                0 => disk.after_kill(&lived.root, left.path()),
-                _ => disk.after_loss(&lived.root, left.path(), &mut random(at as u64 * 7 + loss)),
-            }
-            let next = std::fs::read(numbers::next_path(left.path()));
-            of_two += u64::from(next.is_ok_and(|next| numbers::content_end(&next) > 64));
-            let found = found(left.path(), segment_bytes, loss == 0);
-            // A loss of power may take what was only written.
-            let is_safe = |at: usize| loss == 0 || lived.durabilities[at] == Durability::Sealed;
-            let is_left = |state: &[Seen; 2]| {
-                [0, 1]
-                    .into_iter()
-                    .all(|at| !is_safe(at) || fits(&found[at], &state[at], &allowed[0][at]))
-            };
-            let is_allowed = allowed.iter().any(is_left);
-            assert!(is_allowed, "{at}, loss {loss}: {found:?} is none of {allowed:?}");
-        }
-    }
+    let mut of_two = 0;
+    lived.recording.at_each_ending(losses, is_end, |ending, left| {
+        let allowed = &lived.allowed.iter().rfind(|allowed| allowed.0 <= ending.at).unwrap().1;
+        let next = std::fs::read(numbers::next_path(left));
+        of_two += u64::from(next.is_ok_and(|next| numbers::content_end(&next) > 64));
+        let found = found(left, segment_bytes, !ending.is_loss);
+        // A loss of power may take what was only written.
+        let is_safe = |at: usize| !ending.is_loss || lived.durabilities[at] == Durability::Sealed;
+        let is_left = |state: &[Seen; 2]| {
+            [0, 1]
+                .into_iter()
+                .all(|at| !is_safe(at) || fits(&found[at], &state[at], &allowed[0][at]))
+        };
+        let is_allowed = allowed.iter().any(is_left);
+        assert!(is_allowed, "{ending:?}: {found:?} is none of {allowed:?}");
+    });
     of_two
 }
 
@@ -173,10 +159,8 @@ fn a_kill_or_a_loss_of_power_at_any_moment_leaves_what_was_sealed() {
         for steps in PACES {
             set_steps(steps);
             let root = folder();
-            let lived = lived(root.path(), durabilities, segment_bytes, Fault::None);
-            let renamed =
-                |op: &&Op| matches!(op, Op::Renamed { from, .. } if from.ends_with("numbers.next"));
-            assert!(lived.ops.iter().filter(renamed).count() > 1, "{steps}");
+            let lived = lived(root.path(), durabilities, segment_bytes, None);
+            assert!(lived.recording.renames_of("numbers.next") > 1, "{steps}");
             let of_two = end_anywhere(&lived, segment_bytes, 3, |_| true);
             assert!(of_two > 10, "{of_two}");
         }
@@ -189,7 +173,7 @@ fn a_kill_at_any_moment_leaves_what_was_written() {
     for steps in PACES {
         set_steps(steps);
         let root = folder();
-        let lived = lived(root.path(), [Durability::Written; 2], 1 << 20, Fault::None);
+        let lived = lived(root.path(), [Durability::Written; 2], 1 << 20, None);
         assert!(end_anywhere(&lived, 1 << 20, 0, |_| true) > 10);
     }
 }
@@ -202,14 +186,13 @@ fn so_it_is_where_the_disk_fails_once() {
         [(0, 1 << 20, SEALED), (1, 1 << 20, MIXED), (2, 700, SEALED), (usize::MAX, 1 << 20, MIXED)]
     {
         set_steps(steps);
-        for after in 0..120 {
-            let (root, fault) = (folder(), Fault::OnceAfter(after));
-            let lived = lived(root.path(), durabilities, segment_bytes, fault);
-            let failed = usize::try_from(after).unwrap();
+        at_each_operation(&[Fault::Once], |root, planted| {
+            let lived = lived(root, durabilities, segment_bytes, Some(planted));
+            let failed = usize::try_from(planted.after).unwrap();
             // Often behind the failure, and then now and then.
             let is_end = |at: usize| at > failed && (at < failed + 25 || at % 20 == failed % 20);
             end_anywhere(&lived, segment_bytes, 2, is_end);
-        }
+        });
     }
 }
 
@@ -219,22 +202,18 @@ fn what_fails_of_a_handover_is_done_later() {
     numbers::growth::set(GROWTH);
     for steps in [1, usize::MAX] {
         set_steps(steps);
-        for after in 0..120 {
-            for fault in [Fault::OnceAfter(after), Fault::FullAfter(after), Fault::DeadAfter(after)]
-            {
-                let root = folder();
-                lived(root.path(), SEALED, 1 << 20, fault);
-                let mut stores = open(root.path(), 1 << 20);
-                let mut state = seen_both(&mut stores);
-                for step in 1..=STEPS {
-                    let sessions = act(&mut stores, step, &mut state);
-                    stores.flush(&sessions).unwrap();
-                }
-                assert_eq!(seen_both(&mut stores), state, "{fault:?}");
-                drop(stores);
-                assert!(!numbers::next_path(root.path()).exists(), "{fault:?}");
+        at_each_operation(&FAULTS, |root, planted| {
+            lived(root, SEALED, 1 << 20, Some(planted));
+            let mut stores = open(root, 1 << 20);
+            let mut state = seen_both(&mut stores);
+            for step in 1..=STEPS {
+                let sessions = act(&mut stores, step, &mut state);
+                stores.flush(&sessions).unwrap();
             }
-        }
+            assert_eq!(seen_both(&mut stores), state, "{planted:?}");
+            drop(stores);
+            assert!(!numbers::next_path(root).exists(), "{planted:?}");
+        });
     }
 }
 

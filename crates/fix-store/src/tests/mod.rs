@@ -5,7 +5,6 @@ mod crash;
 mod faults;
 mod handover;
 mod keeping;
-pub(crate) mod loss;
 mod missing;
 mod model;
 mod passwords;
@@ -13,6 +12,7 @@ mod waiting;
 
 use std::path::Path;
 
+use disk::planted::folder;
 use fix_session::{MessageStore, MessageStores};
 
 use crate::{Durability, FileStores, NumbersFile, Options};
@@ -30,13 +30,6 @@ fn open(root: &Path, segment_bytes: u64) -> Stores {
         stores.add(name, Durability::Written, START_MS).unwrap();
     }
     stores
-}
-
-/// A folder of its own; in memory where there is such a place, because these tests write many thousand files.
-fn folder() -> tempfile::TempDir {
-    let memory = Path::new("/dev/shm");
-    let made = tempfile::tempdir_in(memory).or_else(|_| tempfile::tempdir());
-    made.unwrap()
 }
 
 /// Everything that can be seen of a session: its numbers, and the messages that could be sent again.
