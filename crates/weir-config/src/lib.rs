@@ -1,4 +1,5 @@
-//! What a node is told: the configuration, the budgets file, and what follows from both before anything runs.
+//! What a node is told by `weir.toml` and the environment, and what follows from it before anything runs. `weir-budgets` reads the budgets
+//! file.
 //!
 //! | part | what it is |
 //! | --- | --- |
@@ -8,9 +9,6 @@
 //! | [`environment`] | names in the environment that look like keys and are none |
 //! | [`fix`] | the sessions of the FIX door, checked |
 //! | [`listen`] | where a door listens, or that it is off |
-//! | [`budgets`] | the budgets file, line by line, whole or not at all |
-//! | [`campaigns`] | the part of a line that bids: targeting, creatives, caps |
-//! | [`campaign_index`] | the campaigns of a file as the index that the auction asks, with currencies |
 //! | `vault` | what unseals the keys of the keys door, checked |
 //! | [`paths`] | what relative paths are relative to |
 //! | [`private`] | who may read what is in the data folder |
@@ -20,9 +18,6 @@
 #![forbid(unsafe_code)]
 
 pub mod arrays;
-pub mod budgets;
-pub mod campaign_index;
-pub mod campaigns;
 pub mod config;
 pub mod doors;
 pub mod environment;
@@ -32,8 +27,6 @@ mod fix_credentials;
 pub mod listen;
 pub mod paths;
 pub mod private;
-pub mod templates;
 pub(crate) mod values;
 mod vault;
 pub mod warnings;
-pub mod windows;

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use watch::node::{EDITABLE, Fields, FileChange, LARGE_TIMES, LargeChange, large_change};
-use weir_config::budgets::Line;
+use weir_budgets::budgets::Line;
 use weir_config::private;
 
 use super::entry::{Outcome, Row};
@@ -285,7 +285,7 @@ mod tests {
     use super::*;
 
     fn lines(text: &str) -> Vec<Line> {
-        weir_config::budgets::file_of("b.jsonl".as_ref(), text.as_bytes()).unwrap().lines
+        weir_budgets::budgets::file_of("b.jsonl".as_ref(), text.as_bytes()).unwrap().lines
     }
 
     fn write(folder: &Path, text: &str, record: u64) -> UnnamedSet {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::{fmt, io};
 
 use serde::{Deserialize, Serialize};
-use weir_config::budgets::Line;
+use weir_budgets::budgets::Line;
 
 /// Ids that a refusal names.
 const IDS_TOLD: usize = 5;
@@ -218,7 +218,7 @@ mod tests {
             let text: String =
                 named.iter().map(|id| format!("{{\"id\":{id},\"limit\":\"1\"}}\n")).collect();
             let path = std::path::Path::new("b.jsonl");
-            let file = weir_config::budgets::file_of(path, text.as_bytes()).unwrap();
+            let file = weir_budgets::budgets::file_of(path, text.as_bytes()).unwrap();
             Ending::of(live, &file.lines, false, lately)
         };
         let first = of(&live(1..=100), &live(11..=100), &lately);

@@ -9,7 +9,7 @@ use watch::node::{
     Action, AuditRecord, AuditRow, EDITABLE, Fields, LARGE_TIMES, LargeChange, RowChange,
     RowProblem, large_change,
 };
-use weir_config::budgets::{self, Budget};
+use weir_budgets::budgets::{self, Budget};
 use wire::Handle;
 
 use super::Seen;

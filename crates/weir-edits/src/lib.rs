@@ -30,8 +30,8 @@ use watch::node::{
     Action, AuditRecord, AuditSession, Edit, EditError, EditRows, Edited, FieldEdit, Fields,
     RowProblem,
 };
-use weir_config::budgets::{Budget, Line, Place};
-use weir_config::campaign_index::CampaignIndex;
+use weir_budgets::budgets::{Budget, Line, Place};
+use weir_budgets::campaign_index::CampaignIndex;
 use weir_pacer::Pacing;
 use wire::Handle;
 

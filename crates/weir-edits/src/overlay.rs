@@ -7,9 +7,9 @@ use money::{Instant, Unit, ZoneCache};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use watch::node::{EDITABLE, FieldEdit, Fields};
-use weir_config::budgets::{self, Budget, Line};
-use weir_config::campaigns::fields::amount;
-use weir_config::windows;
+use weir_budgets::budgets::{self, Budget, Line};
+use weir_budgets::campaigns::fields::amount;
+use weir_budgets::windows;
 use wire::Handle;
 
 use super::entry::Row;

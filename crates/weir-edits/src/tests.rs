@@ -9,8 +9,8 @@ use proptest::strategy::Strategy;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use watch::node::{FileChange, RowChange, RowResult};
-use weir_config::budgets;
-use weir_config::campaign_index::ExchangeTerms;
+use weir_budgets::budgets;
+use weir_budgets::campaign_index::ExchangeTerms;
 use weir_config::config::Config;
 
 use super::*;

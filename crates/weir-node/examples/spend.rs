@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use door_http::{App, Limits, Refusal, Reply, Request, Response, Room, Session, Then};
 use door_transport::{ConnId, Unconnected};
-use weir_config::budgets;
+use weir_budgets::budgets;
 use weir_config::config::Config;
 use weir_node::bench::Bench;
 

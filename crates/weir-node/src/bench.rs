@@ -16,8 +16,8 @@ use table::{Map, Secret};
 use weir_till::{Facts, LastRefusals, Snapshot, Till, cells::SlotCells, stages::WorkerProbes};
 use wire::Verdict;
 
-use weir_config::budgets::Budget;
-use weir_config::campaign_index::{CampaignIndex, ExchangeTerms};
+use weir_budgets::budgets::Budget;
+use weir_budgets::campaign_index::{CampaignIndex, ExchangeTerms};
 use weir_config::config::Config;
 use weir_config::doors::DOORS;
 

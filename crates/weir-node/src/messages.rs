@@ -6,7 +6,7 @@ use std::sync::mpsc::Sender as Reply;
 use gate_auction::Fates;
 use gate_pacing::Pace;
 use ledger::{Claimed, KeyRing, MemoAnswer, ToBank, ToWorker};
-use weir_config::templates::Templates;
+use weir_budgets::templates::Templates;
 use weir_till::{Answer, Apart, Made, Question, Snapshot};
 use wire::Verdict;
 

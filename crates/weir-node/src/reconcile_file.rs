@@ -27,7 +27,7 @@ use ledger::token::TOKEN_LEN;
 use ledger::{Amount, Token};
 use money::{ASK_MAX, Unit};
 use serde_json::{Map, Value};
-use weir_config::campaigns::fields::{Faults, Object, shown};
+use weir_budgets::campaigns::fields::{Faults, Object, shown};
 
 /// Errors of a file that are told.
 const ERRORS_MAX: usize = 100;
@@ -106,7 +106,7 @@ type Line = (usize, Result<Map<String, Value>, String>);
 fn json_lines(text: &str) -> Box<dyn Iterator<Item = Line> + '_> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     Box::new(lines.map(|(at, line)| {
-        let object = match weir_config::campaigns::json::parse(line) {
+        let object = match weir_budgets::campaigns::json::parse(line) {
             Ok(Value::Object(fields)) => Ok(fields),
             Ok(other) => Err(format!("found {}, expected one object per line", shown(&other))),
             Err(error) => Err(format!("not JSON: {error}")),

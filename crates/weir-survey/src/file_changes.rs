@@ -6,8 +6,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use ledger::{Amount, Period, Status};
 use money::Unit;
-use weir_config::budgets::{BudgetsFile, Line};
-use weir_config::templates::Template;
+use weir_budgets::budgets::{BudgetsFile, Line};
+use weir_budgets::templates::Template;
 
 /// Budgets that are told one by one.
 const TOLD: usize = 5;
@@ -153,7 +153,7 @@ mod tests {
     /// The file of a text.
     fn read(text: &str) -> FileTerms {
         let path = std::path::Path::new("budgets.jsonl");
-        FileTerms::of(&weir_config::budgets::file_of(path, text.as_bytes()).unwrap())
+        FileTerms::of(&weir_budgets::budgets::file_of(path, text.as_bytes()).unwrap())
     }
 
     #[test]

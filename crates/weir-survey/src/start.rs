@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use weir_config::budgets::LineError;
+use weir_budgets::budgets::LineError;
 use weir_config::config::Config;
 use weir_config::doors::ADMIN;
 use weir_door::thread::SystemError;

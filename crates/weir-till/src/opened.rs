@@ -10,7 +10,7 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
-use weir_config::templates::Templates;
+use weir_budgets::templates::Templates;
 use wire::Verdict;
 
 use crate::reply::Reply;
@@ -194,7 +194,7 @@ mod tests {
 
     fn opened() -> Opened {
         let file = br#"{"template":"llm/{team}","limit":"1"}"#;
-        let file = weir_config::budgets::file_of(Path::new("f.jsonl"), file).unwrap();
+        let file = weir_budgets::budgets::file_of(Path::new("f.jsonl"), file).unwrap();
         let mut opened = Opened::default();
         opened.configure(Arc::new(file.templates));
         opened

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ledger::Bank;
 use table::{Map, Secret, TextMap};
-use weir_config::campaign_index::CampaignIndex;
+use weir_budgets::campaign_index::CampaignIndex;
 use wire::Handle;
 
 use crate::cells::SlotCells;

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use vault_store::KekSource;
-use weir_config::budgets::{self, Budget};
-use weir_config::campaign_index::ExchangeTerms;
+use weir_budgets::budgets::{self, Budget};
+use weir_budgets::campaign_index::ExchangeTerms;
 use weir_config::config::Config;
 use weir_config::doors::{DOORS, DoorSpec};
 

@@ -61,9 +61,9 @@ mod tests {
         for write in [super::write, crate::sample_campaigns::write] {
             let file = tempfile::Builder::new().suffix(".jsonl").tempfile().unwrap();
             write(500, 1, &mut file.as_file()).unwrap();
-            let budgets = weir_config::budgets::read(file.path()).unwrap();
+            let budgets = weir_budgets::budgets::read(file.path()).unwrap();
             assert_eq!(budgets.len(), 500);
-            let told = weir_config::budgets::warnings(&budgets, "samples", now);
+            let told = weir_budgets::budgets::warnings(&budgets, "samples", now);
             let told: Vec<_> = told.iter().map(|(_, told)| told.to_string()).collect();
             assert_eq!(told, [""; 0]);
         }

@@ -392,7 +392,7 @@ impl Dice {
 }
 
 #[cfg(test)]
-#[path = "../../weir-config/src/campaigns/json_schema.rs"]
+#[path = "../../weir-budgets/src/campaigns/json_schema.rs"]
 mod json_schema;
 
 #[cfg(test)]
@@ -400,7 +400,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use weir_config::campaigns::{Campaign, Creative, Format, Lists, Targeting, normal};
+    use weir_budgets::campaigns::{Campaign, Creative, Format, Lists, Targeting, normal};
 
     fn text(count: u64, seed: u64) -> String {
         let mut text = Vec::new();
@@ -411,7 +411,7 @@ mod tests {
     fn campaigns(count: u64) -> Vec<Campaign> {
         let file = tempfile::Builder::new().suffix(".jsonl").tempfile().unwrap();
         std::fs::write(file.path(), text(count, 1)).unwrap();
-        let budgets = weir_config::budgets::read(file.path()).unwrap();
+        let budgets = weir_budgets::budgets::read(file.path()).unwrap();
         budgets.into_iter().map(|budget| budget.campaign.unwrap()).collect()
     }
 

@@ -10,8 +10,8 @@ use gate_auction::{BidContext, Bidder, Explanation, Outcome, Reason, Request, Sc
 use gate_profile::Profile;
 use money::Instant;
 use serde_json::Value;
-use weir_config::budgets::{Budget, LineError};
-use weir_config::campaign_index::{self, CampaignIndex, ExchangeTerms};
+use weir_budgets::budgets::{Budget, LineError};
+use weir_budgets::campaign_index::{self, CampaignIndex, ExchangeTerms};
 use weir_config::config::Config;
 use weir_node::doors::openrtb::translate::{Lists, Terms, User};
 use weir_survey::SAMPLE_MIN;

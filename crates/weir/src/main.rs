@@ -13,7 +13,7 @@ use door_transport::Transport;
 use tikv_jemalloc_ctl::{epoch, stats, thread};
 use weir_config::config::{self, Config, ConfigError};
 use weir_config::doors::{ADMIN, DOORS};
-use weir_config::{budgets, campaign_index};
+use weir_budgets::{budgets, campaign_index};
 use weir_node::certificates::Certificates;
 use weir_node::known::{Permits, Rollback};
 use weir_node::memory::{Allocator, set_allocator};

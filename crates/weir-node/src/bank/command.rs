@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use gate_auction::Fates;
 use ledger::{Amount, BudgetSpec, EditReason, SpecError, WindowLimit};
-use weir_config::budgets::Budget;
-use weir_config::campaign_index::CampaignIndex;
-use weir_config::templates::Templates;
+use weir_budgets::budgets::Budget;
+use weir_budgets::campaign_index::CampaignIndex;
+use weir_budgets::templates::Templates;
 use weir_pacer::Standing;
 use weir_till::{BookLine, Totals};
 use wire::{Handle, Verdict};

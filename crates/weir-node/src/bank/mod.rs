@@ -32,8 +32,8 @@ use money::Instant;
 use probe::{Laps, NodeClock};
 use table::ring::{Receiver, SendError, Sender};
 use table::{Map, Secret};
-use weir_config::budgets::Budget;
-use weir_config::campaign_index::CampaignIndex;
+use weir_budgets::budgets::Budget;
+use weir_budgets::campaign_index::CampaignIndex;
 use weir_pacer::{Pacer, PacerOptions, Pacing, Standing};
 use wire::{BudgetName, Handle, Verdict};
 

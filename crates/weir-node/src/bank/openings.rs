@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ledger::spec::LEVELS_MAX;
 use ledger::{Bank, BudgetSpec, MADE_SLOT, OpenError, Owner, SpecError, ToWorker};
-use weir_config::templates::{Parent, Templates};
+use weir_budgets::templates::{Parent, Templates};
 use weir_till::Made;
 use wire::{Handle, Verdict};
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gate_pacing::Strategy;
 use ledger::{Amount, Bank, BudgetSpec, Line, Period, Status, WindowLimit};
 use money::{Instant, Window};
-use weir_config::campaign_index::CampaignIndex;
+use weir_budgets::campaign_index::CampaignIndex;
 use weir_pacer::Standing;
 use weir_till::{BookLine, cells::SlotCells};
 use wire::Verdict;

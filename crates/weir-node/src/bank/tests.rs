@@ -8,7 +8,7 @@ use ledger::{Amount, Door, EditReason, Hold, Need, Origin};
 use probe::HandClock;
 use table::ring;
 use weir_config::config::Config;
-use weir_config::templates::Templates;
+use weir_budgets::templates::Templates;
 use weir_till::Made;
 use wire::Action;
 
@@ -81,7 +81,7 @@ impl Bench {
     fn configure_with(&mut self, lines: &str) -> u32 {
         let file = self.data.path().join("budgets.jsonl");
         std::fs::write(&file, lines).unwrap();
-        let budgets = weir_config::budgets::read(&file).unwrap();
+        let budgets = weir_budgets::budgets::read(&file).unwrap();
         let (reply, applied) = mpsc::channel();
         let reason = EditReason { who: "a test".into(), why: "".into(), edits: Vec::new() };
         let campaign_index = CampaignIndex::empty();
@@ -146,7 +146,7 @@ impl Bench {
 fn templates(lines: &str) -> Arc<Templates> {
     let file = std::path::Path::new("f.jsonl");
     let lines = format!("{{\"id\":1,\"limit\":\"100\"}}\n{lines}");
-    Arc::new(weir_config::budgets::file_of(file, lines.as_bytes()).unwrap().templates)
+    Arc::new(weir_budgets::budgets::file_of(file, lines.as_bytes()).unwrap().templates)
 }
 
 impl Bench {

@@ -3,7 +3,7 @@
 use ledger::spec::MADE_ID_MIN;
 use ledger::{Action, MADE_SLOT, Need, No, Owner};
 use money::Unit;
-use weir_config::budgets;
+use weir_budgets::budgets;
 use weir_till::{Answer, Made};
 
 use super::*;

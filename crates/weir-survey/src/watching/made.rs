@@ -110,7 +110,7 @@ impl Made {
         &mut self,
         commands: &Commands<Command>,
         slots: u32,
-        campaign_index: &weir_config::campaign_index::CampaignIndex,
+        campaign_index: &weir_budgets::campaign_index::CampaignIndex,
     ) -> Option<()> {
         let mut found = Vec::with_capacity(self.rows.len());
         for from in (0..slots).step_by(SLICE as usize) {

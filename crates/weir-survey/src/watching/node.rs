@@ -17,7 +17,7 @@ use watch::node::{
     Source, TokenReach, WindowState,
 };
 use watch::vault::{Vault, VaultPage};
-use weir_config::campaign_index::{CampaignAd, CampaignIndex};
+use weir_budgets::campaign_index::{CampaignAd, CampaignIndex};
 use weir_config::config::Config;
 use weir_edits::Edits;
 use weir_node::bank::rows::{SurveyPart, SurveyRow};

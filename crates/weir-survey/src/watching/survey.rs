@@ -11,7 +11,7 @@ use money::Instant;
 use watch::board::View;
 use watch::model::WindowUse;
 use watch::{Budget, Flags, Pacing, Reason, State, Status};
-use weir_config::campaign_index::CampaignIndex;
+use weir_budgets::campaign_index::CampaignIndex;
 use weir_edits::Statics;
 use weir_node::bank::rows::{Scene, SlotSpec, SurveyRow};
 use weir_node::bank::{Command, ask};

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::hint::black_box;
 use std::path::Path;
 
-use weir_config::budgets::{self, Budget};
+use weir_budgets::budgets::{self, Budget};
 use weir_config::config::Config;
 use weir_node::bench::Bench;
 use wire::resolve::{self, Item};

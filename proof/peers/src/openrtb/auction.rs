@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use door_openrtb::{ReadLimits, Reader};
 use gate_auction::Scratch;
-use weir_config::budgets::Budget;
-use weir_config::campaign_index::CampaignIndex;
+use weir_budgets::budgets::Budget;
+use weir_budgets::campaign_index::CampaignIndex;
 
 use super::bidder::{Bidder, market};
 use super::{Bodies, median};

@@ -15,8 +15,8 @@ use gate_profile::{Options, Presence, Profile, Profiles};
 use ledger::{Amount, KeyRing, PurseOptions, Purses, ToWorker};
 use money::Instant;
 use probe::NodeClock;
-use weir_config::budgets::Budget;
-use weir_config::campaign_index::{CampaignIndex, ExchangeTerms};
+use weir_budgets::budgets::Budget;
+use weir_budgets::campaign_index::{CampaignIndex, ExchangeTerms};
 use weir_config::config::Config;
 use weir_till::Money;
 

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use weir_config::budgets::Budget;
+use weir_budgets::budgets::Budget;
 
 use crate::Size;
 use crate::daemon::folder_on_disk;
@@ -72,7 +72,7 @@ impl Files {
 
     /// The unlimited campaigns, read as the node reads them.
     fn budgets(&self) -> Result<Vec<Budget>, String> {
-        weir_config::budgets::read(&self.unlimited)
+        weir_budgets::budgets::read(&self.unlimited)
             .map_err(|errors| format!("{:?}", errors.first()))
     }
 }

@@ -6,7 +6,7 @@
 use std::time::Instant;
 
 use door_openrtb::Door;
-use weir_config::budgets::Budget;
+use weir_budgets::budgets::Budget;
 
 use super::bidder::{Bidder, Stage, market};
 use super::door::Figures;

@@ -43,11 +43,12 @@ const UNSAFE: [&str; 5] = ["door-transport", "fix", "probe", "table", "vault"];
 /// The one family that knows all others.
 const COMPOSER: &str = "weir";
 /// ...and its own order: each depends on those before it, never on one after it.
-const COMPOSED: [&str; 11] = [
+const COMPOSED: [&str; 12] = [
     "weir-docs",
     "weir-pacer",
     "weir-pace",
     "weir-config",
+    "weir-budgets",
     "weir-till",
     "weir-door",
     "weir-node",
@@ -486,9 +487,9 @@ const OPENRTB_ALONE: [(&str, &str); 13] = [
         "its loss notices release what a billing notice may still claim",
     ),
     ("crates/ledger/src/record.rs", "the origin of a settlement"),
-    ("crates/weir-config/src/campaign_index.rs", "campaigns bid there, in its currency"),
-    ("crates/weir-config/src/campaigns/native.rs", "the assets of a native ad are its protocol's"),
-    ("crates/weir-config/src/campaigns/video.rs", "players of videos are its protocol's"),
+    ("crates/weir-budgets/src/campaign_index.rs", "campaigns bid there, in its currency"),
+    ("crates/weir-budgets/src/campaigns/native.rs", "the assets of a native ad are its protocol's"),
+    ("crates/weir-budgets/src/campaigns/video.rs", "players of videos are its protocol's"),
     ("crates/weir-config/src/values.rs", "purposes of consent are its protocol's"),
     ("crates/weir-node/src/bank/reconcile.rs", "files of exchanges name its bids"),
     ("crates/weir-survey/src/admin.rs", "`weir why` and its object in the counters"),

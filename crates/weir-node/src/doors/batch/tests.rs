@@ -7,7 +7,7 @@ use ledger::{KeyRing, No, Purses, ToBank, ToWorker};
 use probe::{Laps, NodeClock};
 use proptest::prelude::*;
 use table::{Map, Secret};
-use weir_config::campaign_index::CampaignIndex;
+use weir_budgets::campaign_index::CampaignIndex;
 use weir_till::{Facts, Snapshot, cells::SlotCells, stages::WorkerProbes};
 use wire::{DecideFlags, decide};
 

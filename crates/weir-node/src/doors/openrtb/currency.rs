@@ -3,7 +3,7 @@
 
 use gate_auction::Price;
 use money::CurrencyCode;
-use weir_config::campaign_index::PinnedRate;
+use weir_budgets::campaign_index::PinnedRate;
 
 /// A converted rate of fewer millionths is too coarse: it could be wrong by more than a thousandth.
 const RATE_MIN: u32 = 1_000;

@@ -41,7 +41,7 @@ use ledger::note::NOTE_LEN;
 use ledger::token::SEQ_MAX;
 use ledger::{Action, Amount, Door as Origins, Handled, Hold, Origin, Resolution};
 use money::{CurrencyCode, Instant};
-use weir_config::campaign_index::CampaignIndex;
+use weir_budgets::campaign_index::CampaignIndex;
 use weir_config::config::Config;
 use weir_config::doors::{hosts, http_limits};
 use weir_door::WorkerCounters;

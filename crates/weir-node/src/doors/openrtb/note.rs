@@ -20,7 +20,7 @@ use door_openrtb::NoticeKind;
 use ledger::note::{NOTE_END_LEN, NOTE_LEN, NOTE_START_LEN};
 use ledger::{Amount, Hold};
 use money::CurrencyCode;
-use weir_config::campaign_index::PinnedRate;
+use weir_budgets::campaign_index::PinnedRate;
 
 use super::cost::cost;
 

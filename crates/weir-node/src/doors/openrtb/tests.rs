@@ -4,7 +4,7 @@ use door_openrtb::{Purposes, ReadLimits, Reader};
 use gate_auction::{Choice, Scratch};
 use gate_profile::Profile;
 use money::Instant;
-use weir_config::campaign_index::{self, CampaignIndex, ExchangeTerms};
+use weir_budgets::campaign_index::{self, CampaignIndex, ExchangeTerms};
 use weir_config::config::Config;
 
 use super::translate::{Lists, Terms, User};

@@ -19,8 +19,8 @@ use gate_auction::{
 };
 use gate_profile::Profile;
 use money::CurrencyCode;
-use weir_config::campaign_index::{CATEGORY_TAXONOMY, CampaignIndex, PinnedRate};
-use weir_config::campaigns::normal;
+use weir_budgets::campaign_index::{CATEGORY_TAXONOMY, CampaignIndex, PinnedRate};
+use weir_budgets::campaigns::normal;
 use weir_config::config::{Config, Pods};
 
 use self::imps::{DealLists, ImpLists, TimingLists};
@@ -213,7 +213,7 @@ impl Lists {
             categories_possible: keys(&top.categories_possible),
             segments: keys(&top.segments),
             unknown: &self.unknown,
-            quarter_of_week: weir_config::campaign_index::quarter_of_week(now),
+            quarter_of_week: weir_budgets::campaign_index::quarter_of_week(now),
             at: at(request.top.auction_type).unwrap_or(PriceRule::SecondPlus),
             currencies: &self.currencies,
             conversions: &terms.rates,

@@ -5,7 +5,7 @@ use gate_auction::{
     BlockedAttribute, Deal, DurationFloor, Floor, Format, Impression, Placement, Pod, PriceRule,
     Space, Timing,
 };
-use weir_config::campaign_index::CampaignIndex;
+use weir_budgets::campaign_index::CampaignIndex;
 use weir_config::config::Pods;
 
 use super::{Lists, Part, Terms, at};

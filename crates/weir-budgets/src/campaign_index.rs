@@ -22,7 +22,7 @@ use crate::budgets::{self, Budget, LineError};
 use crate::campaigns::native::native_set;
 use crate::campaigns::video::VideoTargeting;
 use crate::campaigns::{self, CapOf, ReserveRule};
-use crate::config::{Config, Rates};
+use weir_config::config::{Config, Rates};
 
 /// Quarters of an hour in a week: the auction's hours, so that zones like Nepal's (+05:45) come out right.
 const QUARTERS: i64 = 7 * 24 * 4;
