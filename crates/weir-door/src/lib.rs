@@ -3,15 +3,24 @@
 //!
 //! | part | what it is for |
 //! | --- | --- |
-//! | [`Entrance`] | whom a door lets in |
+//! | [`Door`], [`Heard`] | what a door does with bytes, and what else it hears |
+//! | [`doors!`], [`DoorSet`], [`OnDoors`] | the doors of one worker, and which of them are on |
+//! | [`DoorFacts`] | what is shown and measured of a door |
+//! | [`Entrance`], [`Tokens`] | whom a door lets in, and the token files of all doors |
 //! | [`WorkerCounters`] | what a worker and each of its doors count |
 //! | [`thread`] | threads with a name, off the workers' cores, and what they cost |
 
 #![forbid(unsafe_code)]
 
 mod counters;
+mod door;
 mod entrance;
+mod heard;
 pub mod thread;
+mod tokens;
 
 pub use counters::{DoorCounts, ReturnedElsewhere, WorkerCounters};
+pub use door::{CheckScopes, Door, DoorFacts, DoorOutbox, DoorSet, OnDoors, Outcomes, RequestKind};
 pub use entrance::{Entrance, are_same};
+pub use heard::{FailedDial, Heard};
+pub use tokens::{Tokens, TokensRead};

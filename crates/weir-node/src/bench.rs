@@ -13,18 +13,18 @@ use money::Instant;
 use probe::{HandClock, Laps, NodeClock};
 use table::ring::{self, Receiver, Sender};
 use table::{Map, Secret};
-use weir_till::{Facts, LastRefusals, Snapshot, Till, cells::SlotCells, stages::WorkerProbes};
 use wire::Verdict;
 
 use weir_budgets::budgets::Budget;
 use weir_budgets::campaign_index::{CampaignIndex, ExchangeTerms};
 use weir_config::config::Config;
 use weir_config::doors::DOORS;
+use weir_door::{DoorSet, OnDoors, Tokens};
+use weir_till::{Facts, LastRefusals, Snapshot, Till, cells::SlotCells, stages::WorkerProbes};
 
-use crate::doors::{self, DoorId, DoorSet, DoorTerms, Doors, OnDoors, Parts, Session};
+use crate::doors::{self, DoorId, DoorTerms, Doors, Parts, Session};
 use crate::error::StartError;
 use crate::messages::{Down, Up};
-use crate::tokens::Tokens;
 use crate::worker::{Lines, Worker};
 
 /// When it begins, ms since 1970.

@@ -35,7 +35,6 @@ pub mod pulse;
 pub mod reconcile_file;
 pub mod stages;
 pub mod start;
-pub mod tokens;
 pub mod whole_folder;
 mod worker;
 

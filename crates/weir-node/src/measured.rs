@@ -362,9 +362,10 @@ mod tests {
     use std::sync::atomic::Ordering::Relaxed;
 
     use super::*;
+    use crate::doors::Doors;
     use crate::doors::batch::counts::BatchCounts;
     use crate::doors::openrtb::counts::{Counts, Happening};
-    use crate::doors::{DoorSet, Doors};
+    use weir_door::DoorSet;
     use wire::Verdict;
 
     /// Workers' probes of which every turn is sampled.

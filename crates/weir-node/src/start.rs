@@ -18,7 +18,7 @@ use table::ring;
 use weir_config::config::Config;
 use weir_config::doors::{DOORS, DoorSpec, transport_options};
 use weir_config::private;
-use weir_door::{WorkerCounters, thread::spawn};
+use weir_door::{DoorSet, OnDoors, Tokens, WorkerCounters, thread::spawn};
 use weir_till::{Facts, Till, stages::WorkerProbes};
 
 use crate::bank::Callers;
@@ -31,14 +31,13 @@ use crate::doors::fix::checkpoints::known as fix_known;
 use crate::doors::fix::desk::FixDesk;
 use crate::doors::keys::KeysThreads;
 use crate::doors::keys::desk::KeysDesk;
-use crate::doors::{self, DoorSet, DoorTerms, Doors, OnDoors, Parts};
+use crate::doors::{self, DoorTerms, Doors, Parts};
 use crate::error::{StartError, system};
 use crate::known::Permits;
 use crate::measured::{NodeProbes, Sources};
 use crate::memory::{self, Part};
 use crate::messages::{Down, Up};
 use crate::pulse::Pulse;
-use crate::tokens::Tokens;
 use crate::whole_folder::make_whole;
 use crate::worker::{Lines, Worker};
 

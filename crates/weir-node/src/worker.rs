@@ -14,10 +14,9 @@ use door_transport::{
 use gate_pacing::Pace;
 use ledger::{ToBank, ToWorker};
 use table::ring::{Receiver, SendError, Sender};
-use weir_door::WorkerCounters;
+use weir_door::{DoorSet, FailedDial, Heard, WorkerCounters};
 use weir_till::{Reply, Snapshot, Till};
 
-use crate::doors::{DoorSet, FailedDial, Heard};
 use crate::memory::{self, Part};
 use crate::messages::{Down, Old, Up};
 use crate::stages::WorkerStage;

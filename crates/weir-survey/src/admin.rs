@@ -23,7 +23,7 @@ use tokio::sync::Semaphore;
 use watch::ProblemKind;
 use weir_config::config::Config;
 use weir_config::doors::ADMIN;
-use weir_door::WorkerCounters;
+use weir_door::{Tokens, WorkerCounters};
 use weir_node::bank::reconcile::{self, Booking, Failure, Fault, Freed, NotSealed, Outcome};
 use weir_node::bank::{AboutBudget, BooksPage, Command, Report, ask};
 use weir_node::doors::DOORS;
@@ -33,7 +33,6 @@ use weir_node::measured::Sources;
 use weir_node::pulse::Pulse;
 use weir_node::reconcile_file::Row;
 use weir_node::start::Engine;
-use weir_node::tokens::Tokens;
 use weir_pacer::Standing;
 use weir_till::BookLine;
 

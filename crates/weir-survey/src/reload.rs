@@ -6,9 +6,9 @@
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use weir_config::config::{Config, KeyChange};
+use weir_door::Tokens;
 use weir_node::certificates::Certificates;
 use weir_node::doors::fix::desk::FixDesk;
-use weir_node::tokens::Tokens;
 
 use crate::admin::{Status, tls};
 

@@ -8,12 +8,11 @@ use std::thread::JoinHandle;
 use weir_budgets::budgets::LineError;
 use weir_config::config::Config;
 use weir_config::doors::ADMIN;
-use weir_door::thread::SystemError;
+use weir_door::{Tokens, thread::SystemError};
 use weir_edits::{Edits, LogError, Opened};
 use weir_node::certificates::Certificates;
 use weir_node::known::{self, Permits};
 use weir_node::start::{Engine, Seats, lock_data};
-use weir_node::tokens::Tokens;
 use weir_node::whole_folder::make_whole;
 
 use crate::admin::{self, door_options};

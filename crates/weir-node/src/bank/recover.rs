@@ -8,11 +8,11 @@ use ledger::{Bank, PurseOptions};
 use ledger_journal::{Disk, JournalOptions, Keep, ReadError, RecoverError, Watermarks, Writer};
 use probe::NodeClock;
 use weir_config::config::Config;
+use weir_door::DoorFacts;
 use weir_pacer::PacerOptions;
 use wire::journal::SCHEMA_VERSION;
 
 use super::{Start, keys, pacing_store};
-use crate::doors::DoorFacts;
 use crate::error::StartError;
 use crate::known::{self, Permits};
 

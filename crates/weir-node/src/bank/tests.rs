@@ -9,11 +9,12 @@ use probe::HandClock;
 use table::ring;
 use weir_config::config::Config;
 use weir_budgets::templates::Templates;
+use weir_door::{DoorFacts, DoorSet};
 use weir_till::Made;
 use wire::Action;
 
 use super::*;
-use crate::doors::{DoorFacts, DoorSet, Doors};
+use crate::doors::Doors;
 use crate::known::Permits;
 use crate::measured::Sources;
 

@@ -4,7 +4,8 @@
 //! saw. Tests hold this table against the stages of the code and the files of the repository.
 
 use probe::Stage;
-use weir_node::doors::{DOORS, RequestKind};
+use weir_door::RequestKind;
+use weir_node::doors::DOORS;
 
 /// Which probes measure a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -34,11 +34,9 @@ use watch::history::Minute;
 use watch::{Board, History};
 use weir_config::config::Config;
 use weir_config::doors::DOORS;
-use weir_door::thread::spawn;
 use weir_edits::Edits;
 use weir_node::bank::Command;
 use weir_node::memory::{self, Part};
-use weir_node::tokens::Tokens;
 
 use crate::StartError;
 use crate::admin::Status;
@@ -48,6 +46,7 @@ pub(crate) use node::Watched;
 use status::{Bounds, Identity};
 use survey::{Latest, Outlet, SharedTallies, Survey};
 use tallies::Tallies;
+use weir_door::{Tokens, thread::spawn};
 
 /// Counts of billed impressions that may wait for the profiles' log.
 const PROFILE_COUNTS_MAX: u64 = 65_536;

@@ -19,11 +19,11 @@ use watch::node::{
 use watch::vault::{Vault, VaultPage};
 use weir_budgets::campaign_index::{CampaignAd, CampaignIndex};
 use weir_config::config::Config;
+use weir_door::Tokens;
 use weir_edits::Edits;
 use weir_node::bank::rows::{SurveyPart, SurveyRow};
 use weir_node::bank::{Command, ask};
 use weir_node::doors::fix::counts::FixCounts;
-use weir_node::tokens::Tokens;
 use weir_till::LastRefusal;
 
 use super::metrics;

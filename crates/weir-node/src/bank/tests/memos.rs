@@ -1,9 +1,9 @@
 //! Memos of doors: which worker hears what of them, and when.
 
 use ledger::{DoorMemos, Memo, MemoJudgement, MemoMoney, MemoRequest};
+use weir_door::Outcomes;
 
 use super::*;
-use crate::doors::Outcomes;
 use crate::stages::WorkerStage;
 
 const KEY: u128 = 0xF1;

@@ -19,8 +19,11 @@ use ledger::{
     Resolution,
 };
 use weir_config::config::Config;
-use weir_door::{Entrance, WorkerCounters};
-use weir_till::{Ask, FillWait, Made, OPENINGS_MAX, Pending, Reply, Till, Waits};
+use weir_door::{Door, DoorOutbox, Entrance, Heard, Outcomes, RequestKind, WorkerCounters};
+use weir_till::{
+    Ask, FillWait, Made, OPENINGS_MAX, Pending, Reply, Till, Waits,
+    stages::{JudgePart, WorkerStage},
+};
 use wire::{
     BudgetName, Decide, Message, Reason, Resolve, Verdict, decide, decided, resolve, welcome,
 };
@@ -29,8 +32,6 @@ use self::answers::write_answer;
 use self::counts::BatchCounts;
 use self::parking::{Parked, Parking};
 use self::resolving::Resolving;
-use super::{Door, DoorOutbox, Heard, Outcomes, RequestKind};
-use crate::stages::{JudgePart, WorkerStage};
 
 /// What the door is set to; the same for all workers.
 #[derive(Clone, Debug)]

@@ -15,9 +15,8 @@ use std::sync::mpsc::Sender;
 use door_transport::tls::{ClientTls, Secured};
 use door_transport::{ConnId, Dial, DialId, Out, Peer, Step, Then, Unreachable};
 use ledger::{DoorMemos, Memo, MemoAnswer, MemoJudge, MemoJudgement, MemoMoney};
-use weir_till::{Arrivals, Owed, Pending, Till};
-
-use super::{Door, DoorOutbox, Heard, Reply};
+use weir_door::{Door, DoorOutbox, Heard};
+use weir_till::{Arrivals, Owed, Pending, Reply, Till};
 
 /// What another thread answers, and to whom.
 type LateEcho = (Owed<Vec<u8>>, Vec<u8>);

@@ -17,6 +17,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use table::ring;
 use weir_config::config::Config;
+use weir_door::{DoorSet, OnDoors, doors};
 use weir_till::stages::WorkerProbes;
 use wire::{Message, hello};
 
@@ -25,7 +26,6 @@ use crate::bank::recover::recover;
 use crate::bank::{BankProbes, BankThread, Command, Link};
 use crate::bench::facts;
 use crate::doors::batch::{BatchDoor, BatchTerms};
-use crate::doors::{DoorSet, OnDoors};
 use crate::known::Permits;
 use crate::measured::Sources;
 use crate::worker::{Lines, Worker};

@@ -23,13 +23,14 @@ use ledger::MemoJudge;
 use weir_config::config::{Config, ConfigError};
 use weir_config::doors::fix_connections;
 
-use super::{Door, DoorOutbox, FailedDial, Heard, OnDoors};
 use checkpoints::{Checkpoints, Known};
 use counts::{FixCounts, RefusalLog};
 use desk::{Ask, Asks, FixDesk};
 use latency::Latency;
 use passwords::Passwords;
-use weir_door::{WorkerCounters, thread::on_thread_off_workers};
+use weir_door::{
+    Door, DoorOutbox, FailedDial, Heard, OnDoors, WorkerCounters, thread::on_thread_off_workers,
+};
 use weir_till::Till;
 
 /// How often old messages are looked for, in ticks of the door.

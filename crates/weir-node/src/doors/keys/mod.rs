@@ -40,7 +40,7 @@ use vault::{Change, Keys};
 use weir_config::config::Config;
 use weir_config::doors::{hosts, keys_limits};
 use weir_door::{
-    WorkerCounters, are_same,
+    CheckScopes, Door, DoorOutbox, Heard, WorkerCounters, are_same,
     thread::{SystemError, off_workers, spawn},
 };
 use weir_till::{Pending, Till};
@@ -56,7 +56,6 @@ use self::open::{Opened, Place};
 use self::pool::{PoolDesk, Spent, Tools};
 use self::rates::{Rates, Used};
 use self::stream::Stream;
-use super::{CheckScopes, Door, DoorOutbox, Heard};
 
 /// What begins the paths of calls about keys.
 const TRANSIT_PATH: &str = "/v1/transit/";

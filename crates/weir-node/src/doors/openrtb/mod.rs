@@ -44,8 +44,8 @@ use money::{CurrencyCode, Instant};
 use weir_budgets::campaign_index::CampaignIndex;
 use weir_config::config::Config;
 use weir_config::doors::{hosts, http_limits};
-use weir_door::WorkerCounters;
-use weir_till::{DueQueue, Pending, Reply, Till};
+use weir_door::{Door, DoorOutbox, Heard, Outcomes, RequestKind, WorkerCounters};
+use weir_till::{DueQueue, Pending, Reply, Till, stages::WorkerStage};
 use wire::Verdict;
 
 use self::counts::{Counts, Happening, SeenCounts};
@@ -59,8 +59,6 @@ use self::surveys::Surveys;
 use self::translate::{Lists, Terms, User, id_hash};
 use self::viewer::{no_bid_reason, read_viewer};
 use self::waiting::WaitingNotice;
-use super::{Door, DoorOutbox, Heard, Outcomes, RequestKind};
-use crate::stages::WorkerStage;
 
 /// The door's settings, the same for all workers.
 #[derive(Debug)]

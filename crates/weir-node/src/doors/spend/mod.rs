@@ -20,8 +20,12 @@ use ledger::Resolution;
 use ledger::keyed::{CLAIM_WAITERS_MAX, CLAIMS_MAX};
 use weir_config::config::Config;
 use weir_config::doors::{hosts, spend_limits};
-use weir_door::{Entrance, WorkerCounters, are_same};
-use weir_till::{Answer, BudgetStanding, DueQueue, OPENINGS_MAX, Question, Reply, Till};
+use weir_door::{
+    Door, DoorOutbox, Entrance, Heard, Outcomes, RequestKind, WorkerCounters, are_same,
+};
+use weir_till::{
+    Answer, BudgetStanding, DueQueue, OPENINGS_MAX, Question, Reply, Till, stages::WorkerStage,
+};
 use wire::{BudgetName, Verdict};
 
 use self::counts::{CallCounts, Happening, SeenCalls};
@@ -29,8 +33,6 @@ use self::desk::Desk;
 use self::grants::Grants;
 use self::returns::Returns;
 use self::waiting::{ENTRIES_A_PLACE, Entry, Fill, Job, WaitingCalls};
-use super::{Door, DoorOutbox, Heard, Outcomes, RequestKind};
-use crate::stages::WorkerStage;
 
 /// How long calls that are under way wait for their seal once the journal is known to fail, ms.
 const SEAL_WAIT_MS: u64 = 2_000;

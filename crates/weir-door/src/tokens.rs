@@ -10,7 +10,7 @@ use weir_config::config::Config;
 use weir_config::doors::{TokensKey, all_doors};
 use weir_config::paths;
 
-use crate::doors::{CheckScopes, DoorFacts};
+use crate::door::{CheckScopes, DoorFacts};
 
 /// What is in force at each door, in the order of [`all_doors`]; `None` at one without a file. Doors may share a file.
 #[derive(Clone, Debug)]

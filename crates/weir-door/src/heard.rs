@@ -10,7 +10,7 @@ use wire::Verdict;
 /// One thing that a door hears, between two batches of bytes; it may write to any of its connections then, and resume one that waits for
 /// an answer. A door matches what it asked for.
 #[derive(Debug)]
-pub(crate) enum Heard<'a> {
+pub enum Heard<'a> {
     /// The budget that was asked for with [`weir_till::Till::open`] is sealed: its slot, or why there is none.
     Budget(Reply, Result<u32, Verdict>),
     /// What became of a claim: [`weir_till::Till::claim`]. One that is `New` is the door's to end, also where its asker is gone by now.
@@ -25,7 +25,7 @@ pub(crate) enum Heard<'a> {
     Answer(ConnId, &'a Answer),
     /// An attempt of a dial failed, which may be another door's.
     DialFailed(DialId, FailedDial),
-    /// The time of [`super::Door::door_tick_ms`] has come.
+    /// The time of [`crate::Door::door_tick_ms`] has come.
     Tick,
     /// Another configuration is in force.
     Configured,
@@ -35,8 +35,11 @@ pub(crate) enum Heard<'a> {
 
 /// Why an attempt of a dial failed, and when the next one comes.
 #[derive(Clone, Debug)]
-pub(crate) struct FailedDial {
-    pub(crate) address: SocketAddr,
-    pub(crate) why: DialFailure,
-    pub(crate) retry_ms: u64,
+pub struct FailedDial {
+    /// Where it went.
+    pub address: SocketAddr,
+    /// Why it failed.
+    pub why: DialFailure,
+    /// How long until the next one, ms.
+    pub retry_ms: u64,
 }
