@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The result of an operation on a disk.
+/// The result of an operation on a disk, which fails where the system refuses.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Why an operation on a disk failed.

@@ -23,9 +23,6 @@ pub struct DiskFile {
 
 impl DiskFile {
     /// Makes a new file, or empties what a failed attempt left.
-    ///
-    /// # Errors
-    /// The system refuses, as in all of these.
     pub fn create(path: &Path) -> Result<DiskFile> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(true).mode(FILE_MODE);
@@ -34,25 +31,16 @@ impl DiskFile {
     }
 
     /// Opens a file for reading and writing.
-    ///
-    /// # Errors
-    /// As [`DiskFile::create`].
     pub fn open(path: &Path) -> Result<DiskFile> {
         DiskFile::of(path, "open", OpenOptions::new().read(true).write(true).open(path))
     }
 
     /// Opens a file that another process may write to.
-    ///
-    /// # Errors
-    /// As [`DiskFile::create`].
     pub fn read(path: &Path) -> Result<DiskFile> {
         DiskFile::of(path, "open", File::open(path))
     }
 
     /// Opens a file to read it, if it is there.
-    ///
-    /// # Errors
-    /// As [`DiskFile::create`].
     pub fn read_if_there(path: &Path) -> Result<Option<DiskFile>> {
         match File::open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -61,9 +49,6 @@ impl DiskFile {
     }
 
     /// Waits until a file is on the disk, by a handle of its own; one that is not there has nothing to lose.
-    ///
-    /// # Errors
-    /// As [`DiskFile::create`].
     pub fn sync_if_there(path: &Path) -> Result<()> {
         DiskFile::read_if_there(path)?.map_or(Ok(()), |file| file.sync())
     }
@@ -93,18 +78,12 @@ impl DiskFile {
     }
 
     /// Returns how many bytes it has.
-    ///
-    /// # Errors
-    /// As [`DiskFile::create`].
     #[expect(clippy::len_without_is_empty, reason = "a length on disk, which can fail")]
     pub fn len(&self) -> Result<u64> {
         Ok(self.file.metadata().map_err(|error| self.error("look at", error))?.len())
     }
 
     /// Returns all bytes.
-    ///
-    /// # Errors
-    /// As [`DiskFile::create`].
     pub fn read_all(&self) -> Result<Vec<u8>> {
         let (mut file, mut bytes) = (&self.file, Vec::new());
         let read = file.seek(SeekFrom::Start(0)).and_then(|_| file.read_to_end(&mut bytes));
@@ -115,7 +94,7 @@ impl DiskFile {
     /// Fills `buffer` from `at`.
     ///
     /// # Errors
-    /// As [`DiskFile::create`]; [`io::ErrorKind::UnexpectedEof`] where the file ends before.
+    /// In particular [`io::ErrorKind::UnexpectedEof`] where the file ends before.
     pub fn read_at(&self, buffer: &mut [u8], at: u64) -> Result<()> {
         self.file.read_exact_at(buffer, at).map_err(|error| self.error("read", error))
     }
@@ -123,7 +102,7 @@ impl DiskFile {
     /// Writes all of `bytes` at `at`.
     ///
     /// # Errors
-    /// As [`DiskFile::create`]; a part may have been written.
+    /// A part may have been written.
     pub fn write_at(&self, bytes: &[u8], at: u64) -> Result<()> {
         let write = || self.file.write_all_at(bytes, at);
         let written = operate(Op::Write(&self.file, at, bytes), write);
@@ -133,25 +112,19 @@ impl DiskFile {
     /// Waits until the bytes and the length are on the disk.
     ///
     /// # Errors
-    /// As [`DiskFile::create`]; then nobody knows what is on the disk, whatever the next sync says.
+    /// Nobody knows what is on the disk, whatever the next sync says.
     pub fn sync(&self) -> Result<()> {
         let synced = operate(Op::Sync(&self.file), || self.file.sync_data());
         synced.map_err(|error| self.error("sync", error))
     }
 
     /// Cuts off what stands behind `len`.
-    ///
-    /// # Errors
-    /// As [`DiskFile::create`].
     pub fn truncate(&self, len: u64) -> Result<()> {
         let cut = operate(Op::Cut(&self.file), || self.file.set_len(len));
         cut.map_err(|error| self.error("shorten", error))
     }
 
     /// Takes back what a failed write left behind `len`, on the disk. The cut changes the last page, so that the next sync writes all of it again.
-    ///
-    /// # Errors
-    /// As [`DiskFile::create`].
     pub fn cut_back(&self, len: u64) -> Result<()> {
         self.truncate(len)?;
         let synced = operate(Op::SyncCut(&self.file), || self.file.sync_data());

@@ -39,9 +39,6 @@ pub fn lock(path: &Path) -> Result<Lock> {
 }
 
 /// Makes a folder and those above it, if it is not there.
-///
-/// # Errors
-/// The system refuses, as in all of these.
 pub fn make_folder(folder: &Path) -> Result<()> {
     if folder.is_dir() {
         return Ok(());
@@ -57,9 +54,6 @@ fn above(path: &Path) -> &Path {
 }
 
 /// Returns the names in a folder that are text; those of a store all are.
-///
-/// # Errors
-/// As [`make_folder`].
 pub fn names(folder: &Path) -> Result<Vec<String>> {
     let list = || -> io::Result<Vec<String>> {
         let names = fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name().into_string().ok()));
@@ -69,9 +63,6 @@ pub fn names(folder: &Path) -> Result<Vec<String>> {
 }
 
 /// Waits until the names in a folder are on the disk.
-///
-/// # Errors
-/// As [`make_folder`].
 pub fn sync_folder(folder: &Path) -> Result<()> {
     let synced = operate(Op::SyncFolder(folder), || File::open(folder)?.sync_all());
     synced.map_err(|error| Error::io(folder, "sync", error))
@@ -87,9 +78,6 @@ pub fn remove(path: &Path) -> bool {
 }
 
 /// Puts `from` in the place of `to`, at once or not at all.
-///
-/// # Errors
-/// As [`make_folder`].
 pub fn rename(from: &Path, to: &Path) -> Result<()> {
     let renamed = operate(Op::Rename(from, to), || fs::rename(from, to));
     renamed.map_err(|error| Error::io(to, "replace", error))

@@ -15,7 +15,7 @@ thread_local! {
 }
 
 /// What a disk was asked for; a file is known by the number of its inode.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 enum Noted {
     Made(PathBuf, u64),
     Changed(u64, Change),
@@ -29,24 +29,34 @@ fn number(file: &File) -> u64 {
     file.metadata().unwrap().ino()
 }
 
+fn number_at(path: &Path) -> u64 {
+    fs::metadata(path).unwrap().ino()
+}
+
 /// Notes something, if anybody wants to know.
 pub(super) fn note(op: Op<'_>, is_done: bool) {
-    let noted = |op| match op {
-        Op::Sync(file) | Op::SyncCut(file) if !is_done => Some(Noted::SyncFailed(number(file))),
-        Op::Cut(file) => {
-            Some(Noted::Changed(number(file), Change::Cut(file.metadata().unwrap().len())))
-        }
-        _ if !is_done => None,
-        Op::Create(path) => Some(Noted::Made(path.into(), fs::metadata(path).unwrap().ino())),
-        Op::Write(file, at, bytes) => {
-            Some(Noted::Changed(number(file), Change::Write(at, bytes.into())))
-        }
-        Op::Sync(file) | Op::SyncCut(file) => Some(Noted::Synced(number(file))),
-        Op::Rename(from, to) => Some(Noted::Named(Naming::Move(from.into(), to.into()))),
-        Op::Remove(path) => Some(Noted::Named(Naming::Remove(path.into()))),
-        Op::SyncFolder(folder) => Some(Noted::FolderSynced(folder.into())),
-    };
-    OPS.with_borrow_mut(|ops| ops.as_mut().map(|ops| ops.extend(noted(op))).unwrap_or_default());
+    OPS.with_borrow_mut(|ops| {
+        let Some(ops) = ops else { return };
+        ops.extend(match op {
+            Op::Sync(file) | Op::SyncCut(file) if is_done => Some(Noted::Synced(number(file))),
+            Op::Sync(file) | Op::SyncCut(file) => Some(Noted::SyncFailed(number(file))),
+            _ if !is_done => None,
+            Op::Create(path) => Some(Noted::Made(path.into(), number_at(path))),
+            Op::Write(file, at, bytes) => {
+                let change = Change::Write(usize::try_from(at).unwrap(), bytes.into());
+                Some(Noted::Changed(number(file), change))
+            }
+            Op::Cut(file) => {
+                let length = usize::try_from(file.metadata().unwrap().len()).unwrap();
+                Some(Noted::Changed(number(file), Change::Cut(length)))
+            }
+            Op::Rename(from, to) => {
+                Some(Noted::Named(Naming::Move(from.into(), to.into(), number_at(to))))
+            }
+            Op::Remove(path) => Some(Noted::Named(Naming::Remove(path.into()))),
+            Op::SyncFolder(folder) => Some(Noted::FolderSynced(folder.into())),
+        });
+    });
 }
 
 /// What a scenario asked the disk for.
@@ -87,8 +97,7 @@ impl Recording {
     /// Counts how often a file got the place of another, by its name before.
     #[must_use]
     pub fn renames_of(&self, name: &str) -> usize {
-        let is_of =
-            |op: &&Noted| matches!(op, Noted::Named(Naming::Move(from, _)) if from.ends_with(name));
+        let is_of = |op: &&Noted| matches!(op, Noted::Named(Naming::Move(from, ..)) if from.ends_with(name));
         self.ops.iter().filter(is_of).count()
     }
 
@@ -107,12 +116,8 @@ impl Recording {
             }
             for loss in (0..=losses).filter(|_| is_end(at)) {
                 let left = folder();
-                match loss {
-                    0 => disk.after_kill(&self.root, left.path()),
-                    _ => {
-                        disk.after_loss(&self.root, left.path(), &mut random(at as u64 * 7 + loss))
-                    }
-                }
+                let random = (loss > 0).then(|| random(at as u64 * 7 + loss));
+                disk.leave(&self.root, left.path(), random);
                 check(Ending { at, is_loss: loss > 0 }, left.path());
             }
         }
@@ -127,31 +132,27 @@ fn random(mut seed: u64) -> impl FnMut() -> u64 {
     }
 }
 
-#[derive(Clone, Debug)]
-enum Change {
-    Write(u64, Vec<u8>),
-    Cut(u64),
+/// A change of what the system has: of the bytes of a file, or of names.
+trait Apply<S> {
+    fn apply(&self, to: &mut S);
 }
 
-impl Change {
+#[derive(Clone, Debug)]
+enum Change {
+    Write(usize, Vec<u8>),
+    Cut(usize),
+}
+
+impl Apply<Vec<u8>> for Change {
     fn apply(&self, bytes: &mut Vec<u8>) {
         match self {
             Change::Write(at, new) => {
-                let at = usize::try_from(*at).unwrap();
                 bytes.resize(bytes.len().max(at + new.len()), 0);
-                bytes[at..at + new.len()].copy_from_slice(new);
+                bytes[*at..at + new.len()].copy_from_slice(new);
             }
-            Change::Cut(length) => bytes.resize(usize::try_from(*length).unwrap(), 0),
+            Change::Cut(length) => bytes.resize(*length, 0),
         }
     }
-}
-
-/// What the system has of a file, what the disk has, and what is on its way.
-#[derive(Debug, Default)]
-struct Cached {
-    bytes: Vec<u8>,
-    durable: Vec<u8>,
-    pending: Vec<Change>,
 }
 
 type Names = BTreeMap<PathBuf, u64>;
@@ -159,112 +160,104 @@ type Names = BTreeMap<PathBuf, u64>;
 #[derive(Clone, Debug)]
 enum Naming {
     Add(PathBuf, u64),
-    Move(PathBuf, PathBuf),
+    Move(PathBuf, PathBuf, u64),
     Remove(PathBuf),
 }
 
 impl Naming {
-    fn folder(&self) -> &Path {
-        let (Naming::Add(path, _) | Naming::Move(_, path) | Naming::Remove(path)) = self;
-        path.parent().unwrap()
+    fn is_in(&self, folder: &Path) -> bool {
+        let (Naming::Add(path, _) | Naming::Move(_, path, _) | Naming::Remove(path)) = self;
+        path.parent() == Some(folder)
     }
+}
 
-    /// Changes names; `moved` is the file of a move, which may have lost its old name.
-    fn apply(&self, names: &mut Names, moved: Option<u64>) {
+impl Apply<Names> for Naming {
+    fn apply(&self, names: &mut Names) {
         match self {
             Naming::Add(path, file) => drop(names.insert(path.clone(), *file)),
-            Naming::Move(from, to) => {
-                if names.get(from).copied() == moved {
+            Naming::Move(from, to, file) => {
+                if names.get(from) == Some(file) {
                     names.remove(from);
                 }
-                names.extend(moved.map(|file| (to.clone(), file)));
+                names.insert(to.clone(), *file);
             }
             Naming::Remove(path) => drop(names.remove(path)),
         }
     }
 }
 
+/// What the system has, what the disk has, and what is on its way.
+#[derive(Debug)]
+struct Cached<S, C> {
+    now: S,
+    durable: S,
+    pending: Vec<C>,
+}
+
+impl<S: Default, C> Default for Cached<S, C> {
+    fn default() -> Cached<S, C> {
+        Cached { now: S::default(), durable: S::default(), pending: Vec::new() }
+    }
+}
+
+impl<S: Clone, C: Apply<S>> Cached<S, C> {
+    fn change(&mut self, change: C) {
+        change.apply(&mut self.now);
+        self.pending.push(change);
+    }
+
+    fn sync(&mut self, is_synced: impl Fn(&C) -> bool) {
+        for change in self.pending.extract_if(.., |change| is_synced(change)) {
+            change.apply(&mut self.durable);
+        }
+    }
+
+    /// What is left: all, or without power what the disk has and any part of what is on its way.
+    fn left(&self, random: &mut Option<impl FnMut() -> u64>) -> S {
+        let Some(random) = random else { return self.now.clone() };
+        let mut left = self.durable.clone();
+        let arrived = self.pending.iter().filter(|_| random().is_multiple_of(2));
+        arrived.for_each(|change| change.apply(&mut left));
+        left
+    }
+}
+
 /// A disk after some operations.
 #[derive(Debug, Default)]
 struct Disk {
-    files: HashMap<u64, Cached>,
-    names: Names,
-    durable: Names,
-    pending: Vec<(Naming, Option<u64>)>,
+    files: HashMap<u64, Cached<Vec<u8>, Change>>,
+    names: Cached<Names, Naming>,
 }
 
 impl Disk {
     fn apply(&mut self, op: &Noted) {
         match op {
-            Noted::Made(path, file) if self.names.get(path) == Some(file) => {
-                self.change(*file, Change::Cut(0));
+            Noted::Made(path, file) if self.names.now.get(path) == Some(file) => {
+                self.file(*file).change(Change::Cut(0));
             }
             Noted::Made(path, file) => {
                 self.files.insert(*file, Cached::default());
-                self.name(Naming::Add(path.clone(), *file));
+                self.names.change(Naming::Add(path.clone(), *file));
             }
-            Noted::Changed(file, change) => self.change(*file, change.clone()),
-            Noted::Synced(file) => {
-                let Cached { durable, pending, .. } = self.file(*file);
-                pending.drain(..).for_each(|change| change.apply(durable));
-            }
+            Noted::Changed(file, change) => self.file(*file).change(change.clone()),
+            Noted::Synced(file) => self.file(*file).sync(|_| true),
             // What was on its way is not tried again: the system has it, and the disk never gets it.
             Noted::SyncFailed(file) => self.file(*file).pending.clear(),
-            Noted::Named(naming) => self.name(naming.clone()),
-            Noted::FolderSynced(folder) => {
-                let is_in = |naming: &mut (Naming, Option<u64>)| naming.0.folder() == folder;
-                for (naming, moved) in self.pending.extract_if(.., is_in) {
-                    naming.apply(&mut self.durable, moved);
-                }
-            }
+            Noted::Named(naming) => self.names.change(naming.clone()),
+            Noted::FolderSynced(folder) => self.names.sync(|naming| naming.is_in(folder)),
         }
     }
 
-    fn file(&mut self, file: u64) -> &mut Cached {
+    fn file(&mut self, file: u64) -> &mut Cached<Vec<u8>, Change> {
         self.files.get_mut(&file).unwrap()
     }
 
-    fn change(&mut self, file: u64, change: Change) {
-        let file = self.file(file);
-        change.apply(&mut file.bytes);
-        file.pending.push(change);
-    }
-
-    fn name(&mut self, naming: Naming) {
-        let moved = match &naming {
-            Naming::Move(from, _) => Some(self.names[from]),
-            _ => None,
-        };
-        naming.apply(&mut self.names, moved);
-        self.pending.push((naming, moved));
-    }
-
-    /// Makes what a kill leaves.
-    fn after_kill(&self, from: &Path, root: &Path) {
-        for (path, file) in &self.names {
-            put(path, &self.files[file].bytes, from, root);
+    /// Makes what a kill leaves, or a loss of power: any of the changes of names and of the writes that are on their way.
+    fn leave(&self, from: &Path, root: &Path, mut random: Option<impl FnMut() -> u64>) {
+        for (path, file) in self.names.left(&mut random) {
+            let path = root.join(path.strip_prefix(from).unwrap());
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, self.files[&file].left(&mut random)).unwrap();
         }
     }
-
-    /// Makes what a loss of power leaves: any of the changes of names, and any of the writes.
-    fn after_loss(&self, from: &Path, root: &Path, random: &mut impl FnMut() -> u64) {
-        let mut names = self.durable.clone();
-        for (naming, moved) in self.pending.iter().filter(|_| random().is_multiple_of(2)) {
-            naming.apply(&mut names, *moved);
-        }
-        for (path, file) in &names {
-            let Cached { durable, pending, .. } = &self.files[file];
-            let mut bytes = durable.clone();
-            for change in pending.iter().filter(|_| random().is_multiple_of(2)) {
-                change.apply(&mut bytes);
-            }
-            put(path, &bytes, from, root);
-        }
-    }
-}
-
-fn put(path: &Path, bytes: &[u8], from: &Path, root: &Path) {
-    let path = root.join(path.strip_prefix(from).unwrap());
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(path, bytes).unwrap();
 }

@@ -7,6 +7,8 @@
 //! A binary of its own: a child has the locks of its parent's folders between fork and exec, where other tests would find them taken.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod files;
+
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -395,6 +395,3 @@ impl<R: Record, P: Policy> Store<R, P> {
         })
     }
 }
-
-#[cfg(test)]
-mod tests;

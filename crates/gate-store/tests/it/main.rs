@@ -7,6 +7,7 @@
 )]
 
 mod crash;
+mod faults;
 mod model;
 mod policies;
 mod refusals;

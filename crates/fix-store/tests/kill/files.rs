@@ -1,16 +1,10 @@
 //! A process that is killed around the moment at which it goes on in another file `numbers`.
-//!
-//! A binary of its own: a child has the locks of its parent's folders between fork and exec, where other tests would find them taken.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use std::io::{Read, Write};
-use std::path::Path;
-use std::process::{Command, Stdio};
+use fix_session::MessageStore;
 
-use fix_session::{MessageStore, MessageStores};
-use fix_store::{Durability, FileStores, NumbersFile, Options};
+use super::*;
 
-const FOLDER: &str = "FIX_STORE_KILL_FILES";
+const FILES: &str = "FIX_STORE_KILL_FILES";
 /// So many messages are a file of 8 MiB.
 const MESSAGES: u64 = 42;
 const MESSAGE_BYTES: usize = 200_000;
@@ -26,7 +20,7 @@ fn open(root: &Path) -> FileStores<NumbersFile> {
 /// The process that is killed; without its folder it is no test. It says a byte for each message that is kept.
 #[test]
 fn the_writer_that_is_killed() {
-    let Ok(folder) = std::env::var(FOLDER) else { return };
+    let Ok(folder) = std::env::var(FILES) else { return };
     let mut stores = open(Path::new(&folder));
     loop {
         stores.store(0).put(&vec![b'x'; MESSAGE_BYTES]).unwrap();
@@ -42,8 +36,8 @@ fn a_kill_around_the_change_of_files_loses_nothing() {
     for round in 0..16 {
         let root = tempfile::tempdir().unwrap();
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "the_writer_that_is_killed", "--nocapture"])
-            .env(FOLDER, root.path())
+            .args(["--exact", "files::the_writer_that_is_killed", "--nocapture"])
+            .env(FILES, root.path())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
