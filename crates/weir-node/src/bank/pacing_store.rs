@@ -306,7 +306,7 @@ mod tests {
         // The disk is a saving behind.
         saver.to_disk.send(MAGIC.to_vec()).unwrap();
         saver.to_disk.send(MAGIC.to_vec()).unwrap();
-        saver.finish(&Pacer::new(PacerOptions::default()), |slot| u64::from(slot), 0);
+        saver.finish(&Pacer::new(PacerOptions::default()), u64::from, 0);
         let bytes = std::fs::read(folder.path().join(NAME)).unwrap();
         assert!(decode(&bytes).is_some());
     }

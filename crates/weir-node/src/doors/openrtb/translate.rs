@@ -14,8 +14,8 @@ use door_openrtb::{
     Top, domains_above, first_categories, is_mapped, unsaid,
 };
 use gate_auction::{
-    BlockedAttribute, Deal, Dictionary, Dimension, DurationFloor, Floor, Impression, Placement,
-    PriceRule, Request, Rules, Space, Timing, UNKNOWN,
+    BlockedAttribute, Deal, Dictionary, Dimension, DurationFloor, Floor, Format, Impression,
+    Placement, Pod, PriceRule, Request, Rules, Space, Timing, UNKNOWN,
 };
 use gate_profile::Profile;
 use money::CurrencyCode;
@@ -23,7 +23,6 @@ use weir_budgets::campaign_index::{CATEGORY_TAXONOMY, CampaignIndex, PinnedRate}
 use weir_budgets::campaigns::normal;
 use weir_config::config::{Config, Pods};
 
-use self::imps::{DealLists, ImpLists, TimingLists};
 use super::currency::BidCurrency;
 
 /// Stands for what is no currency: the code for tests, in which nobody bids. A list of nothing else must not become an
@@ -163,6 +162,44 @@ struct TopLists {
     advertisers_blocked: Part,
     bundles_blocked: Part,
     languages_allowed: Part,
+}
+
+/// Of one impression.
+#[derive(Debug)]
+struct ImpLists {
+    placements: Part,
+    attributes: Part,
+    deals: Part,
+    timings: Part,
+    floor: Floor,
+    secure: bool,
+    private: bool,
+    group: u32,
+}
+
+/// Of one deal.
+#[derive(Debug)]
+struct DealLists {
+    id: u32,
+    floor: Floor,
+    floor_per_second_micros: Option<i64>,
+    floors: Part,
+    at: Option<PriceRule>,
+    guaranteed: bool,
+    seats: Part,
+    domains: Part,
+}
+
+/// Of one format of an impression that plays.
+#[derive(Debug)]
+struct TimingLists {
+    format: Format,
+    min_s: u32,
+    max_s: u32,
+    exact_s: Part,
+    pod: Option<Pod>,
+    floor_per_second_micros: Option<i64>,
+    floors: Part,
 }
 
 /// A vector of things of another lifetime, empty, in the memory of `used`.

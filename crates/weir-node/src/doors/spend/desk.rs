@@ -21,10 +21,10 @@ use money::{ASK_MAX, ParseAmountError, Unit};
 use weir_till::{Ask, DueQueue, FillWait, Reply, Till, Waits};
 use wire::{BudgetName, Verdict};
 
-use super::SpendTerms;
 use super::counts::{CallCounts, Happening};
 use super::grants::Grants;
 use super::returns::Returns;
+use super::terms::SpendTerms;
 use super::waiting::{Entry, FILLS_MAX, Fill, Job, Next, WaitingCalls};
 
 const KEY_REUSED: &str = "the same Idempotency-Key came with another body, and what the first one booked stands; use a new key";

@@ -4,35 +4,30 @@ pub mod counts;
 mod desk;
 mod grants;
 mod returns;
+mod terms;
 mod waiting;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
-use access::{KeySecret, LiveTokens, Principal, Role};
+use access::{KeySecret, Principal, Role};
 use door_http::Session;
 use door_spend::{
-    AnswerRoom, Call, Denied, Fault, Form, Front, Gate, Outcome, Passed, ReadLimits, Standing,
-    Taken,
+    AnswerRoom, Call, Denied, Fault, Form, Front, Gate, Outcome, Passed, Standing, Taken,
 };
 use door_transport::{ConnId, Out, Peer, Step};
 use ledger::Resolution;
-use ledger::keyed::{CLAIM_WAITERS_MAX, CLAIMS_MAX};
-use weir_config::config::Config;
-use weir_config::doors::{hosts, spend_limits};
 use weir_door::{
     Door, DoorOutbox, Entrance, Heard, Outcomes, RequestKind, WorkerCounters, are_same,
 };
-use weir_till::{
-    Answer, BudgetStanding, DueQueue, OPENINGS_MAX, Question, Reply, Till, stages::WorkerStage,
-};
+use weir_till::{Answer, BudgetStanding, DueQueue, Question, Reply, Till, stages::WorkerStage};
 use wire::{BudgetName, Verdict};
 
 use self::counts::{CallCounts, Happening, SeenCalls};
 use self::desk::Desk;
 use self::grants::Grants;
 use self::returns::Returns;
-use self::waiting::{ENTRIES_A_PLACE, Entry, Fill, Job, WaitingCalls};
+pub(crate) use self::terms::SpendTerms;
+use self::waiting::{Entry, Fill, Job, WaitingCalls};
 
 /// How long calls that are under way wait for their seal once the journal is known to fail, ms.
 const SEAL_WAIT_MS: u64 = 2_000;
@@ -42,87 +37,6 @@ const SEAL_LOOK_MS: u64 = 250;
 /// What a call is told that is under way while nothing can be sealed.
 const UNDER_WAY: &str = "the journal cannot seal records at the moment, and whether this call will be booked is not known yet; send it again with \
     the same token or the same Idempotency-Key, and it is booked once";
-
-/// Which limit was met where a call is answered `busy`, with what it is set to.
-#[derive(Debug)]
-struct Full {
-    openings: String,
-    templates: String,
-    keys: String,
-    calls: String,
-    pages: String,
-    grants: String,
-}
-
-impl Full {
-    fn new(config: &Config) -> Full {
-        let (spend, budgets, ledger) = (&config.spend, &config.budgets, &config.ledger);
-        Full {
-            openings: format!(
-                "{OPENINGS_MAX} calls of this worker wait for budgets to be made from templates, which is the most; ask again"
-            ),
-            templates: format!(
-                "no further budget is made from a template: budgets.templates_max ({}) are live, or budgets.templates_under_max \
-                 ({}) under its parent; ask again, or raise the limit",
-                budgets.templates_max, budgets.templates_under_max
-            ),
-            keys: format!(
-                "no further Idempotency-Key is taken: spend.keys_max ({}) answers are kept for spend.keys_keep_s ({}), half of them this \
-                 caller's while others have some, {CLAIMS_MAX} calls with keys are under way, or {CLAIM_WAITERS_MAX} wait for this one; ask again",
-                spend.keys_max, spend.keys_keep_s
-            ),
-            calls: format!(
-                "spend.calls_waiting_max ({}) calls of this worker wait for the bank, or {ENTRIES_A_PLACE} times as many entries of batches with \
-                 them; ask again",
-                spend.calls_waiting_max
-            ),
-            pages: format!(
-                "ledger.mark_pages_max ({}) pages of marks are in use; ask again, or raise the limit",
-                ledger.mark_pages_max
-            ),
-            grants: format!(
-                "no further purse is filled: ledger.grants_max ({}) grants are open, or the budget ends at this moment; ask again",
-                ledger.grants_max
-            ),
-        }
-    }
-}
-
-/// The door's settings, the same for all workers.
-#[derive(Debug)]
-pub(crate) struct SpendTerms {
-    settings: door_spend::Settings,
-    tokens: Option<LiveTokens>,
-    wait_ms: u64,
-    waiting_max: usize,
-    over_factor_max: u64,
-    full: Full,
-}
-
-impl SpendTerms {
-    /// Of a door that listens on an address.
-    ///
-    /// # Errors
-    /// The part of the configuration that cannot be used.
-    pub(crate) fn new(
-        config: &Config,
-        address: SocketAddr,
-        tokens: Option<LiveTokens>,
-    ) -> Result<SpendTerms, String> {
-        let s = &config.spend;
-        let read = ReadLimits {
-            hold_ms_max: u32::try_from(config.ledger.hold_ms).unwrap_or(u32::MAX),
-            entries_max: s.batch_max.into(),
-        };
-        let http = spend_limits(config);
-        http.check().map_err(|error| error.to_string())?;
-        let hosts = hosts(&s.hosts, "", address).map_err(|error| format!("hosts: {error}"))?;
-        let settings = door_spend::Settings { http, hosts, read };
-        let (wait_ms, waiting_max) = (s.wait_ms, s.calls_waiting_max);
-        let (over_factor_max, full) = (s.over_factor_max, Full::new(config));
-        Ok(SpendTerms { settings, tokens, wait_ms, waiting_max, over_factor_max, full })
-    }
-}
 
 /// One worker's side of the door.
 pub(crate) struct SpendDoor {

@@ -2,54 +2,15 @@
 
 use door_openrtb::{Banner, BidRequest, Imp, Stream, TimedFloors};
 use gate_auction::{
-    BlockedAttribute, Deal, DurationFloor, Floor, Format, Impression, Placement, Pod, PriceRule,
-    Space, Timing,
+    BlockedAttribute, Deal, DurationFloor, Format, Impression, Placement, Pod, Space, Timing,
 };
 use weir_budgets::campaign_index::CampaignIndex;
 use weir_config::config::Pods;
 
-use super::{Lists, Part, Terms, at};
+use super::{DealLists, ImpLists, Lists, Part, Terms, TimingLists, at};
 
 /// Most sizes of one banner that are looked for: beyond them a creative of another size that would fit is not found.
 const SIZES_MAX: usize = 64;
-
-/// Of one impression.
-#[derive(Debug)]
-pub(super) struct ImpLists {
-    placements: Part,
-    attributes: Part,
-    deals: Part,
-    timings: Part,
-    floor: Floor,
-    secure: bool,
-    private: bool,
-    pub(super) group: u32,
-}
-
-/// Of one deal.
-#[derive(Debug)]
-pub(super) struct DealLists {
-    id: u32,
-    floor: Floor,
-    floor_per_second_micros: Option<i64>,
-    floors: Part,
-    at: Option<PriceRule>,
-    guaranteed: bool,
-    seats: Part,
-    domains: Part,
-}
-
-/// Of one format of an impression that plays.
-#[derive(Debug)]
-pub(super) struct TimingLists {
-    format: Format,
-    min_s: u32,
-    max_s: u32,
-    exact_s: Part,
-    pod: Option<Pod>,
-    floor_per_second_micros: Option<i64>,
-    floors: Part,
-}
 
 impl Lists {
     pub(super) fn read_imp(
