@@ -1,7 +1,8 @@
 //! Figures of campaigns: impressions and spend per budget, a fold over the ledger's records.
 //!
 //! The journal has each billed impression once, sealed. So figures that are folded from sealed records are exact over a kill, and never at
-//! odds with the books: the spend of a budget here is what the records put on the lines `Settled`, `OverSettled` and `Late` of its books.
+//! odds with the books: the spend of a budget here is what the records put on the lines `Settled`, `OverSettled` and `Late` of its books
+//! for holds of purses; what named holds book is no part of it.
 //!
 //! - **An impression** is a hold that was settled: once, whether within the hold, above it or late. A repeat makes no record. A higher price
 //!   that comes later adds spend and no impression. A hold for a screen with many viewers (`qty.multiplier`) is one.

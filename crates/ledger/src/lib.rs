@@ -25,7 +25,7 @@
 //!
 //! # Invariants
 //! 1. For every budget and window: settled + held + with purses + expired <= limit, but for debts the outside world made
-//!    (`OverSettled`, `Late`, `UnknownOrder`) and limits lowered below what is already out.
+//!    (`OverSettled`, `Late`, `UnknownOrder`, facts of named holds) and limits lowered below what is already out.
 //! 2. A hold settles at most once; repeating a request returns the first answer. Of billing notices the highest price counts: what a later
 //!    one is higher is booked beside what was booked.
 //! 3. The lines of the [`Books`] add up to the limit after every change.
@@ -40,6 +40,7 @@ pub mod keyed;
 mod keys;
 pub mod memo;
 mod message;
+pub mod named;
 pub mod note;
 mod page;
 mod part;
@@ -68,6 +69,7 @@ pub use message::{
     billing_deadline_ms,
 };
 pub use money::Amount;
+pub use named::{LegAmounts, NamedError, NamedHold, NamedLeg, NamedRefusal};
 pub use part::{Keeps, MARKS_BYTES, Part, Stage};
 pub use purse::{At, PurseOptions, Purses};
 pub use record::{Clock, Door, EDIT_TEXT_MAX, EditAction, OPERATOR_TEXT_MAX, Origin, Record};

@@ -2,13 +2,14 @@
 //!
 //! The row is: the head; each budget followed by its books, parents before their children; what is kept of budgets that were made on
 //! their first ask and ended; each grant followed by the marks of its holds; the token keys, oldest first; the secret that keys of
-//! idempotency are hashed under, and the answers that are kept for them, oldest first; the memos of doors; the end. Only what further records, the digest, the audit
+//! idempotency are hashed under, and the answers that are kept for them, oldest first; the memos of doors; the named holds; the end. Only what further records, the digest, the audit
 //! and the start of a run need is in it: not what a live run keeps beside it, which ends with the run.
 
 use crate::books::LINES;
 use crate::spec::LEVELS_MAX;
 use crate::{
-    Amount, BudgetSpec, Dormant, Kept, KeyBytes, LedgerEvidence, Memo, TokenKey, Verdict, WindowUse,
+    Amount, BudgetSpec, Dormant, Kept, KeyBytes, LedgerEvidence, Memo, NamedHold, TokenKey, Verdict,
+    WindowUse,
 };
 
 /// Bytes of the marks of a page of 256 holds.
@@ -151,6 +152,8 @@ pub enum Part {
         /// The stamp of its request.
         at_ms: u64,
     },
+    /// A named hold that is open.
+    Named(Box<NamedHold>),
     /// The last part.
     End {
         /// How many came before.
@@ -174,6 +177,7 @@ impl Part {
             Part::AnswerSecret(_) => "the secret of answers",
             Part::Answer { .. } => "an answer",
             Part::Memo { .. } => "a memo",
+            Part::Named(_) => "a named hold",
             Part::End { .. } => "the end",
         }
     }

@@ -3,7 +3,7 @@
 
 use wire::Verdict;
 
-use crate::{Amount, BudgetSpec, Hold, KeptWith, KeyBytes, Memo, Period};
+use crate::{Amount, BudgetSpec, Hold, KeptWith, KeyBytes, Memo, NamedHold, Period};
 
 /// Where a request came in. The numbers are those of the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -200,6 +200,26 @@ pub enum Record {
         /// What is known of its key from now on.
         memo: Box<Memo>,
         /// The stamp of its request.
+        at_ms: u64,
+    },
+    /// A named hold: what its legs hold and have booked from now on. The difference moves on every level of each.
+    Named {
+        /// The legs that are said something of; the label where it begins.
+        hold: Box<NamedHold>,
+        /// It happened outside; else it was asked for, and raises holds only.
+        fact: bool,
+        /// It begins.
+        opens: bool,
+        /// When.
+        at_ms: u64,
+    },
+    /// A named hold that holds nothing is forgotten.
+    NamedEnded {
+        /// Whose.
+        door: Door,
+        /// What its door calls it.
+        key: u128,
+        /// When.
         at_ms: u64,
     },
     /// The billing window of holds is over: what confirmed ones had that were not settled, and the rests of settled ones, is free again.

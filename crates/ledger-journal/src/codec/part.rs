@@ -8,7 +8,7 @@ use money::{Instant, Unit, Window};
 use wire::journal::{self as schema, Message as View, *};
 use wire::{EncodeError, Handle};
 
-use super::record::{door_code, kept, memo, outcome};
+use super::record::{door_code, kept, memo, named_hold, outcome, write_named};
 use super::{FITS, Message, run_flags, spec, text, unknown, win_notices, write_budget};
 
 impl Message for Part {
@@ -62,6 +62,7 @@ fn write_part(part: &Part, buf: &mut [u8]) -> Result<usize, EncodeError> {
             let block = state_memo::Block::new(*at_ms, key, door);
             state_memo::encode(buf, &block)?.memo(&memo.bytes)?.finish()
         }
+        Part::Named(hold) => write_named(hold, NamedFlags::FACT.with(NamedFlags::OPENS), 0, buf)?,
         Part::End { parts, digest } => {
             state_end::encode(buf, &state_end::Block::new(*parts, *digest))?.finish()
         }
@@ -339,6 +340,7 @@ pub(crate) fn part(message: &[u8]) -> Result<Part, String> {
             memo: memo((v.memo_door(), v.memo_door_raw()), v.memo_key(), v.memo())?,
             at_ms: v.at_ms(),
         },
+        View::Named(v) => Part::Named(Box::new(named_hold(&v)?)),
         View::StateEnd(v) => Part::End { parts: v.parts(), digest: v.digest() },
         _ => return Err("a record stands where a part of a snapshot should".into()),
     })

@@ -1,8 +1,8 @@
 //! Records.
 
 use ledger::{
-    Amount, Clock, Door, EditAction, Hold, Kept, KeptWith, KeyBytes, Memo, Origin, Period, Record,
-    Verdict,
+    Amount, Clock, Door, EditAction, Hold, Kept, KeptWith, KeyBytes, LegAmounts, Memo, NamedHold,
+    NamedLeg, Origin, Period, Record, Verdict,
 };
 use wire::EncodeError;
 use wire::journal::{self as schema, Message as View, *};
@@ -49,6 +49,7 @@ fn write_other(record: &Record, buf: &mut [u8]) -> Result<usize, EncodeError> {
         },
         Record::ToppedUp { .. } => write_topped_up(record, buf)?,
         Record::Memo { memo, at_ms } => write_memo(memo, *at_ms, buf)?,
+        Record::Named { .. } | Record::NamedEnded { .. } => write_of_named(record, buf)?,
         Record::Resolved { .. } => unreachable!("written by the caller"),
         Record::RunStarted {
             run,
@@ -196,6 +197,62 @@ fn write_with_memo(record: &Record, memo: &Memo, buf: &mut [u8]) -> Result<usize
         door_code(memo.door),
     );
     Ok(resolved_memo::encode(buf, &block)?.memo(&memo.bytes)?.finish())
+}
+
+fn write_of_named(record: &Record, buf: &mut [u8]) -> Result<usize, EncodeError> {
+    match record {
+        Record::Named { hold, fact, opens, at_ms } => {
+            let flags = if *fact { NamedFlags::FACT } else { NamedFlags::NONE };
+            let flags = if *opens { flags.with(NamedFlags::OPENS) } else { flags };
+            write_named(hold, flags, *at_ms, buf)
+        }
+        Record::NamedEnded { door, key, at_ms } => {
+            let block = named_ended::Block::new(*at_ms, key.to_le_bytes(), door_code(*door));
+            Ok(named_ended::encode(buf, &block)?.finish())
+        }
+        _ => unreachable!("chosen by the caller"),
+    }
+}
+
+/// A named hold, in a record and in a snapshot.
+pub(super) fn write_named(
+    hold: &NamedHold,
+    flags: NamedFlags,
+    at_ms: u64,
+    buf: &mut [u8],
+) -> Result<usize, EncodeError> {
+    let (key, door) = (hold.key.to_le_bytes(), door_code(hold.door));
+    let leg = |leg: &NamedLeg| {
+        let [settled, over, late, inferred, unknown] = leg.amounts.spent.map(Amount::get);
+        let held = leg.amounts.hold.get();
+        named::Leg::new(leg.budget, held, settled, over, late, inferred, unknown)
+    };
+    let legs: Vec<_> = hold.legs.iter().map(leg).collect();
+    let block = named::Block::new(at_ms, key, door, flags);
+    Ok(named::encode(buf, &block)?.legs(&legs)?.label(&hold.label)?.finish())
+}
+
+pub(super) fn named_hold(v: &Named<'_>) -> Result<NamedHold, String> {
+    let leg = |leg: &named::Leg| NamedLeg {
+        budget: leg.budget_id(),
+        amounts: LegAmounts {
+            hold: Amount::new(leg.held()),
+            spent: [
+                leg.settled(),
+                leg.over_settled(),
+                leg.late(),
+                leg.inferred(),
+                leg.unknown_order(),
+            ]
+            .map(Amount::new),
+        },
+    };
+    Ok(NamedHold {
+        door: v.hold_door().map(door).ok_or_else(|| unknown("door", v.hold_door_raw()))?,
+        key: u128::from_le_bytes(*v.hold_key()),
+        label: text(v.label())?.into(),
+        legs: v.legs().iter().map(leg).collect(),
+    })
 }
 
 pub(super) fn door_code(door: Door) -> schema::Door {
@@ -438,6 +495,23 @@ fn of_hold(view: &View<'_>) -> Result<Record, String> {
     }
 }
 
+fn of_named(view: &View<'_>) -> Result<Record, String> {
+    Ok(match view {
+        View::Named(v) => Record::Named {
+            hold: Box::new(named_hold(v)?),
+            fact: v.flags().fact(),
+            opens: v.flags().opens(),
+            at_ms: v.at_ms(),
+        },
+        View::NamedEnded(v) => Record::NamedEnded {
+            door: v.hold_door().map(door).ok_or_else(|| unknown("door", v.hold_door_raw()))?,
+            key: u128::from_le_bytes(*v.hold_key()),
+            at_ms: v.at_ms(),
+        },
+        _ => unreachable!("chosen by the caller"),
+    })
+}
+
 fn other_record(view: &View<'_>) -> Result<Record, String> {
     Ok(match view {
         View::ResolvedKeyed(_) | View::ResolvedMemo(_) | View::ToppedUp(_) => of_hold(view)?,
@@ -446,6 +520,7 @@ fn other_record(view: &View<'_>) -> Result<Record, String> {
             memo: Box::new(memo((v.memo_door(), v.memo_door_raw()), v.memo_key(), v.memo())?),
             at_ms: v.at_ms(),
         },
+        View::Named(_) | View::NamedEnded(_) => of_named(view)?,
         View::AnswerSecret(v) => {
             Record::AnswerSecret { secret: KeyBytes(*v.secret()), at_ms: v.at_ms() }
         }

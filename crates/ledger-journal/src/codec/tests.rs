@@ -259,7 +259,23 @@ fn any_record() -> impl Strategy<Value = Record> {
         let uses_rest = at_ms % 2 == 0;
         Some(Record::ToppedUp { hold, verdict, amount, total, uses_rest, at_ms, origin })
     });
-    prop_oneof![6 => plain, 2 => resolved(), 1 => topped_up, 2 => memo, 2 => operator, 2 => budget, 2 => edited()]
+    let said = (named(), any::<[bool; 3]>(), any::<u64>());
+    let named = said.prop_map(|(hold, [fact, opens, ends], at_ms)| match ends {
+        true => Record::NamedEnded { door: hold.door, key: hold.key, at_ms },
+        false => Record::Named { hold, fact, opens, at_ms },
+    });
+    prop_oneof![2 => named, 6 => plain, 2 => resolved(), 1 => topped_up, 2 => memo, 2 => operator, 2 => budget, 2 => edited()]
+}
+
+fn named() -> impl Strategy<Value = Box<ledger::NamedHold>> {
+    let leg = (any::<[i64; 6]>(), any::<u64>()).prop_map(|([hold, spent @ ..], budget)| {
+        let (hold, spent) = (Amount::new(hold), spent.map(Amount::new));
+        ledger::NamedLeg { budget, amounts: ledger::LegAmounts { hold, spent } }
+    });
+    let legs = prop::collection::vec(leg, 0..=ledger::named::LEGS_MAX);
+    let label = text(ledger::named::LABEL_BYTES_MAX);
+    (door(), any::<u128>(), label, legs)
+        .prop_map(|(door, key, label, legs)| Box::new(ledger::NamedHold { door, key, label, legs }))
 }
 
 fn evidence_of(
@@ -273,7 +289,7 @@ fn answers() -> impl Strategy<Value = Part> {
     let answer = (kept(), verdict(), any::<u64>())
         .prop_map(|(kept, verdict, at_ms)| Part::Answer { kept, verdict, at_ms });
     let memo = (memo(), any::<u64>()).prop_map(|(memo, at_ms)| Part::Memo { memo, at_ms });
-    prop_oneof![secret, answer, memo]
+    prop_oneof![secret, answer, memo, named().prop_map(Part::Named)]
 }
 
 fn any_books() -> impl Strategy<Value = Part> {
@@ -367,14 +383,16 @@ proptest! {
     fn records_come_back(expected in any_record()) {
         let bytes = bytes(&expected);
         prop_assert_eq!(record(&bytes).unwrap(), expected.clone());
-        prop_assert_eq!(part(&bytes).is_ok(), matches!(expected, Record::Budget { .. }));
+        let is_both = matches!(expected, Record::Budget { .. } | Record::Named { .. });
+        prop_assert_eq!(part(&bytes).is_ok(), is_both);
     }
 
     #[test]
     fn parts_come_back(expected in any_part()) {
         let bytes = bytes(&expected);
         prop_assert_eq!(part(&bytes).unwrap(), expected.clone());
-        prop_assert_eq!(record(&bytes).is_ok(), matches!(expected, Part::Budget { .. }));
+        let is_both = matches!(expected, Part::Budget { .. } | Part::Named(_));
+        prop_assert_eq!(record(&bytes).is_ok(), is_both);
     }
 
     /// Bytes that were changed are refused, or read as something that can be written again.

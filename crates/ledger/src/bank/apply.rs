@@ -11,8 +11,8 @@ use crate::part::{Keeps, Stage};
 use crate::spec::{BUDGETS_MAX, LEVELS_MAX, MADE_ID_MIN, MADE_SLOT, SpecError, check_alone};
 use crate::token::SEQ_MAX;
 use crate::{
-    Amount, BudgetSpec, Clock, Hold, KeptWith, KeyBytes, KeyError, LedgerEvidence, Line, OnExpiry,
-    Period, Record, Status, TokenKey, WindowKind, WindowLimit, WindowUse,
+    Amount, BudgetSpec, Clock, Hold, KeptWith, KeyBytes, KeyError, LedgerEvidence, Line,
+    NamedError, OnExpiry, Period, Record, Status, TokenKey, WindowKind, WindowLimit, WindowUse,
 };
 
 /// A record that cannot follow the ones before it: records are missing, changed or out of order.
@@ -104,6 +104,14 @@ pub enum ReplayError {
         /// How long it is.
         bytes: usize,
     },
+    /// What is said of a named hold cannot be, or does not follow.
+    #[error("named hold {key:032x}: {error}")]
+    Named {
+        /// Its key.
+        key: u128,
+        /// What is wrong.
+        error: NamedError,
+    },
     /// The secret of answers stays for good.
     #[error("a second secret of answers")]
     AnswerSecretTwice,
@@ -189,6 +197,7 @@ impl Bank {
             }
             Record::ToppedUp { .. } => self.apply_topped_up(record),
             Record::Memo { memo, at_ms } => self.apply_memo(memo, *at_ms),
+            Record::Named { .. } | Record::NamedEnded { .. } => self.apply_named(record),
             Record::BillingLapsed { grant, deadline_ms, amount } => {
                 self.apply_billing_lapsed(*grant, *deadline_ms, *amount)
             }
@@ -215,12 +224,14 @@ impl Bank {
             }
             Record::AnswerSecret { secret, at_ms } => self.apply_answer_secret(*secret, *at_ms),
             Record::KeyRetired { key_id } => Ok(self.keys.retire(*key_id)?),
-            Record::Operator { at_ms, .. } | Record::Edited { at_ms, .. } => {
-                check_ms([*at_ms])?;
-                self.now_ms = self.now_ms.max(*at_ms);
-                Ok(())
-            }
+            Record::Operator { at_ms, .. } | Record::Edited { at_ms, .. } => self.pass_to(*at_ms),
         }
+    }
+
+    pub(super) fn pass_to(&mut self, at_ms: u64) -> Result<(), ReplayError> {
+        check_ms([at_ms])?;
+        self.now_ms = self.now_ms.max(at_ms);
+        Ok(())
     }
 
     /// A resolve, with what is kept for repeats of its request: both or neither.
@@ -304,6 +315,8 @@ impl Bank {
         // instants would have two daily limits.
         if start_ms >= budget.day.end.ms() {
             budget.day_lines = [Amount::ZERO; LINES];
+            // Whatever is set aside under a name counts from the first instant on.
+            budget.day_lines[Line::Held as usize] = budget.named_held;
         }
         budget.day = Bank::window(start_ms, end_ms);
         // The day of one that was made on its first ask begins with an ask of that day: there may be a million of them.

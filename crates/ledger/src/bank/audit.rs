@@ -53,6 +53,7 @@ impl Bank {
         }
         digest.answers(&self.answers);
         digest.memos(&self.memos);
+        digest.named(self);
         digest.0
     }
 
@@ -111,6 +112,28 @@ impl Bank {
         Ok(())
     }
 
+    /// What budgets count of named holds is what these say.
+    fn audit_named(&self) -> Result<(), String> {
+        let mut sums = Slots::like(&self.budgets, (0, 0));
+        for hold in self.named_unordered() {
+            for leg in &hold.legs {
+                let slot = self.slot(leg.budget).ok_or("a named hold of no budget")?;
+                sums[slot as usize].0 += 1;
+                for level in self.chain(slot) {
+                    sums[level as usize].1 += i128::from(leg.amounts.hold.get());
+                }
+            }
+        }
+        for (budget, sums) in self.budgets.iter().zip(sums.iter()) {
+            let kept = (budget.named, i128::from(budget.named_held.get()));
+            if kept != *sums {
+                let id = budget.spec.id;
+                return Err(format!("budget {id}: {kept:?} of named holds, they say {sums:?}"));
+            }
+        }
+        Ok(())
+    }
+
     /// The same for what a snapshot holds, without what is kept beside it.
     pub(super) fn audit_state(&self) -> Result<(), String> {
         let mut lives = Slots::like(&self.budgets, GrantTotals::default());
@@ -136,6 +159,7 @@ impl Bank {
                 }
             }
         }
+        self.audit_named()?;
         for (budget, sums) in self.budgets.iter().zip(windows.iter()) {
             budget.audit_windows(sums)?;
         }
@@ -208,7 +232,12 @@ impl Budget {
     fn audit_windows(&self, sums: &[i128]) -> Result<(), String> {
         let id = self.spec.id;
         for ((window, used), sum) in self.windows().zip(sums) {
-            if i128::from(used.used.get()) < *sum {
+            let named = if window.is_of_days() && used.until_ms > 0 {
+                self.named_held
+            } else {
+                Amount::ZERO
+            };
+            if i128::from(used.used.get()) < *sum + i128::from(named.get()) {
                 let name = window.period.name();
                 return Err(format!("budget {id}: of its {name} {used:?}, grants say {sum}"));
             }
@@ -218,16 +247,23 @@ impl Budget {
 
     fn audit(&self, life: &GrantTotals, today: &GrantTotals) -> Result<(), String> {
         let (id, books) = (self.spec.id, &self.books);
+        let (mut life, mut today) = (*life, *today);
+        let named = i128::from(self.named_held.get());
+        life.held += named;
+        today.held += if self.day.is_empty() { 0 } else { named };
         let agrees = |(line, sum): (Line, i128)| i128::from(books.line(line).get()) == sum;
         if !life.lines().into_iter().all(agrees) {
-            return Err(format!("budget {id}: books {books:?}, grants {life:?}"));
+            return Err(format!("budget {id}: books {books:?}, grants and named holds {life:?}"));
         }
         // A day may count more: what it took over from one that it overlaps.
         let day = |line: Line| i128::from(self.day_lines[line as usize].get());
         let counted = today.lines().into_iter().all(|(line, sum)| day(line) >= sum);
         let negative = self.day_lines.iter().any(|line| *line < Amount::ZERO);
         if !counted || negative {
-            return Err(format!("budget {id}: day {:?}, grants {today:?}", self.day_lines));
+            return Err(format!(
+                "budget {id}: day {:?}, grants and named holds {today:?}",
+                self.day_lines
+            ));
         }
         Ok(())
     }
@@ -296,7 +332,7 @@ impl Digest {
             self.eat(used.since);
             self.eat(used.until_ms);
             self.amount(used.used);
-            self.eat_if(window.is_bucket(), used.rest);
+            self.eat_if(window.is_bucket() || used.rest > 0, used.rest);
         }
     }
 
@@ -395,6 +431,22 @@ impl Digest {
             self.bytes(bytes);
             self.eat(at_ms);
         }
+    }
+
+    /// They lie in an order of no meaning, so what each says is added up.
+    fn named(&mut self, bank: &Bank) {
+        let of_each = bank.named_unordered().map(|hold| {
+            let mut one = Digest(hold.door as u64);
+            one.bytes(&hold.key.to_le_bytes());
+            one.bytes(hold.label.as_bytes());
+            for leg in &hold.legs {
+                one.eat(leg.budget);
+                leg.amounts.lines().for_each(|(_, amount)| one.amount(amount));
+            }
+            one.0
+        });
+        let sum = of_each.fold(0, u64::wrapping_add);
+        self.eat_if(bank.named_len() > 0, sum ^ 8);
     }
 
     fn expired(&mut self, expired: &Expired) {

@@ -489,6 +489,11 @@ impl Bank {
         self.budgets[scarce as usize].search = Search { cursor, at_ms: now_ms };
     }
 
+    /// A named hold asks for what lies in purses.
+    pub(super) fn recall_for_named(&mut self, slot: u32, out: &mut Out) {
+        self.recall_from_others(NOBODY, slot, true, out);
+    }
+
     /// Empties the purses of a budget and of those under it: the instants they are good for have changed.
     pub(super) fn recall_under(&mut self, slot: u32, out: &mut Out) {
         let all = self.budget(slot).below as usize + 1;
@@ -536,7 +541,7 @@ impl Bank {
     }
 
     /// Why nothing may be reserved from the budget at all, if so.
-    fn closed(&self, slot: u32) -> Option<Verdict> {
+    pub(super) fn closed(&self, slot: u32) -> Option<Verdict> {
         if self.is_vacant(slot) {
             // The want crossed the end of an idle budget: whoever asks again finds it, or makes it anew.
             return Some(Verdict::Busy);

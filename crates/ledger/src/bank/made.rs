@@ -313,7 +313,7 @@ impl Bank {
             .iter()
             .all(|line| budget.books.line(*line) == Amount::ZERO);
         let childless = budget.made_children.is_empty() && budget.children.is_empty();
-        if slot < MADE_SLOT || budget.grants > 0 || !empty || !childless {
+        if slot < MADE_SLOT || budget.grants > 0 || budget.named > 0 || !empty || !childless {
             return Err(ReplayError::NotIdle(id));
         }
         let rest_until_ms = self.steady_ms() + REST_MS;
@@ -416,7 +416,8 @@ impl Bank {
         let budget = self.budget(slot);
         let (idle_ms, grants) = (budget.spec.idle_ms, budget.grants);
         let due_ms = budget.used_ms + idle_ms;
-        if idle_ms == 0 || !budget.made_children.is_empty() {
+        if idle_ms == 0 || !budget.made_children.is_empty() || budget.named > 0 {
+            // The end of the last one of these brings it here again.
             return;
         }
         if due_ms > self.now_ms {
@@ -571,6 +572,8 @@ impl Budget {
             rests: Amount::ZERO,
             search: Search::default(),
             expired_holds: 0,
+            named: 0,
+            named_held: Amount::ZERO,
         }
     }
 }

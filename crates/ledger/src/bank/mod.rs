@@ -6,6 +6,7 @@
 //! - `resolve`: confirm, settle, release.
 //! - `keyed`: requests with keys of idempotency. `answers`: their first answers.
 //! - `memos`: what doors have recorded, judged before it is.
+//! - `named`: holds with a name: asks, facts, ends.
 //! - `timeline`: everything that happens because time passed.
 //! - `reconcile`: what is known in the end of holds that expired.
 //! - `configure`: taking over a set of budgets. `made`: budgets made on their first ask.
@@ -21,6 +22,7 @@ mod hungry;
 mod keyed;
 mod made;
 mod memos;
+mod named;
 mod reconcile;
 mod resolve;
 mod restore;
@@ -49,6 +51,7 @@ use answers::Answers;
 use keyed::Claims;
 use made::MadeBudgets;
 use memos::Memos;
+use named::NamedHolds;
 use slots::Slots;
 use timeline::Timeline;
 
@@ -90,6 +93,8 @@ pub struct Options {
     pub answers_max: usize,
     /// How long each is kept, ms, from the stamp of its request; at least [`crate::keyed::ANSWER_KEPT_MS_MIN`].
     pub answers_kept_ms: u64,
+    /// Named holds that may be open: above it an ask for another one is refused; what happened outside finds room.
+    pub named_max: usize,
     /// What judges the memos of which door. A replay needs none of them.
     pub memo_judges: Vec<(Door, MemoJudge)>,
 }
@@ -112,6 +117,7 @@ impl Default for Options {
             made_under_max: 10_000,
             answers_max: 4_000_000,
             answers_kept_ms: 3_600_000,
+            named_max: 1_048_576,
             memo_judges: Vec::new(),
         }
     }
@@ -171,6 +177,7 @@ counters::counters! {
         memos_known: "Memos that were recorded before, answered with the first answer.";
         memos_refused: "Memos that their door's judge refused, or that no door can send.";
         memos_full: "Memos with new keys refused because their door has 65,536.", failing("memos_full", LIMITS);
+        named_full: "Asks for a named hold refused because as many as may be are open.", failing("named_full", LIMITS);
         spent_full: "Settles refused because the total booked reached the limit of what can be counted.", failing("spent_full", LIMITS);
     }
 }
@@ -234,6 +241,10 @@ struct Budget {
     search: Search,
     /// See [`Bank::expired_holds`].
     expired_holds: u64,
+    /// Legs of named holds that are open, its own.
+    named: u32,
+    /// What of its held money named holds have, those under it included.
+    named_held: Amount,
 }
 
 /// A search for money among purses, continued by the next one.
@@ -301,6 +312,7 @@ pub struct Bank {
     answers: Answers,
     claims: Claims,
     memos: Memos,
+    named_rows: NamedHolds,
     timeline: Timeline,
     hungry: hungry::Hungry,
     counts: Counts,
@@ -330,6 +342,7 @@ impl Bank {
             answers: Answers::default(),
             claims: Claims::default(),
             memos: Memos::default(),
+            named_rows: NamedHolds::default(),
             timeline: Timeline::default(),
             hungry: hungry::Hungry::default(),
             counts: Counts::default(),

@@ -12,7 +12,7 @@ use crate::part::{Part, Stage};
 use crate::spec::{MADE_ID_MIN, MADE_SLOT, SpecError};
 use crate::token::GRANT_MAX;
 use crate::{
-    Amount, Books, BudgetSpec, Door, Kept, KeyError, Memo, Period, Status, Verdict, WindowLimit,
+    Amount, Books, BudgetSpec, Door, Kept, KeyError, Memo, NamedError, NamedHold, Period, Status, Verdict, WindowLimit,
     WindowUse,
 };
 
@@ -50,6 +50,7 @@ impl Bank {
         self.keys().iter().for_each(|key| count(Part::Key(*key)));
         self.answers.parts(&mut count);
         self.memos.parts(&mut count);
+        self.named_holds().for_each(|hold| count(Part::Named(Box::new(hold))));
         each(Part::End { parts, digest: self.digest() });
     }
 
@@ -148,6 +149,14 @@ pub enum RestoreError {
     /// A memo of a door cannot be.
     #[error("a memo: {0}")]
     Memo(&'static str),
+    /// A named hold cannot be, appears twice, or is out of order.
+    #[error("named hold {key:032x}: {error}")]
+    Named {
+        /// Its key.
+        key: u128,
+        /// What is wrong.
+        error: NamedError,
+    },
     /// The end is missing.
     #[error("the snapshot ends after {0}")]
     Unfinished(&'static str),
@@ -169,6 +178,7 @@ enum Last {
     AnswerSecret,
     Answer,
     Memo(Door, u128),
+    Named(Door, u128),
     End,
     /// A part was refused; nothing can follow.
     Refused,
@@ -202,6 +212,7 @@ impl Last {
             Last::AnswerSecret => "the secret of answers",
             Last::Answer => "an answer",
             Last::Memo(..) => "a memo",
+            Last::Named(..) => "a named hold",
             Last::End => "the end",
             Last::Refused => "a part that was refused",
         }
@@ -281,7 +292,14 @@ impl Restore {
             (Part::Memo { memo, at_ms }, last) if last.may_be_followed_by_memos() => {
                 self.memo(last, &memo, at_ms)?
             }
-            (Part::End { parts, digest }, last) if last.may_be_followed_by_memos() => {
+            (Part::Named(hold), last)
+                if last.may_be_followed_by_memos() || matches!(last, Last::Named(..)) =>
+            {
+                self.named(last, &hold)?
+            }
+            (Part::End { parts, digest }, last)
+                if last.may_be_followed_by_memos() || matches!(last, Last::Named(..)) =>
+            {
                 self.end = (parts, digest);
                 Last::End
             }
@@ -380,6 +398,16 @@ impl Restore {
         }
         self.bank.memos.keep(memo, at_ms);
         Ok(Last::Memo(memo.door, memo.key))
+    }
+
+    fn named(&mut self, last: Last, hold: &NamedHold) -> Result<Last, RestoreError> {
+        let (place, key) = ((hold.door, hold.key), hold.key);
+        let wrong = |error| RestoreError::Named { key, error };
+        if matches!(last, Last::Named(door, key) if place <= (door, key)) {
+            return Err(wrong(NamedError::Missing));
+        }
+        self.bank.restore_named(hold).map_err(wrong)?;
+        Ok(Last::Named(hold.door, key))
     }
 
     fn head(&mut self, now_ms: u64, run: Run) -> Result<Last, RestoreError> {
@@ -531,8 +559,9 @@ impl Restore {
 }
 
 pub(super) fn is_possible(used: &WindowUse) -> bool {
-    let last = used.until_ms.max(used.rest) <= Bank::MS_MAX;
-    last && exposure(&[used.used]).is_some()
+    let rest = i64::try_from(used.rest).map(Amount::new);
+    let sound = rest.is_ok_and(|rest| exposure(&[rest, used.used]).is_some());
+    sound && used.until_ms <= Bank::MS_MAX
 }
 
 fn wrong(grant: u64, what: &'static str) -> RestoreError {

@@ -11,6 +11,7 @@ mod keyed;
 mod limits;
 mod made;
 mod memos;
+mod named;
 mod names;
 mod notices;
 mod parents;

@@ -1,8 +1,8 @@
 //! Random rows of operations keep every promise that can be checked from outside.
 
 use ledger::{
-    Action, Amount, BudgetSpec, Claimed, Door, Hold, KeyBytes, Keyed, Line, OnExpiry, Options,
-    Origin, Record, Status, Verdict, Windows,
+    Action, Amount, BudgetSpec, Claimed, Door, Hold, KeyBytes, Keyed, Line, NamedHold, NamedLeg,
+    OnExpiry, Options, Origin, Record, Status, Verdict, Windows,
 };
 use proptest::prelude::*;
 
@@ -15,6 +15,8 @@ pub(crate) enum Op {
     Resolve { pick: usize, action: Action, amount: i64 },
     Notice { pick: usize, amount: i64 },
     Keyed { pick: usize, action: Action, amount: i64, key: u8, digest: u8 },
+    Named { key: u128, ids: [u64; 2], hold: i64, spent: Option<i64> },
+    EndNamed { key: u128 },
     Advance { ms: u64 },
     Limit { id: u64, limit: i64 },
     Daily { id: u64, daily: i64 },
@@ -40,6 +42,9 @@ pub(crate) fn op() -> impl Strategy<Value = Op> {
             .prop_map(|(pick, action, amount)| Op::Resolve { pick, action, amount }),
         4 => (0..50usize, keyed, 0..400i64, 0..12u8, 0..2u8).prop_map(|(pick, action, amount, key, digest)| Op::Keyed { pick, action, amount, key, digest }),
         3 => (0..50usize, 0..400i64).prop_map(|(pick, amount)| Op::Notice { pick, amount }),
+        5 => (0..6u128, [1..=4u64, 1..=4u64], 0..400i64, proptest::option::of(0..400i64))
+            .prop_map(|(key, ids, hold, spent)| Op::Named { key, ids, hold, spent }),
+        2 => (0..6u128).prop_map(|key| Op::EndNamed { key }),
         6 => (0..300u64).prop_map(|ms| Op::Advance { ms }),
         1 => (1_000..90_000_000u64).prop_map(|ms| Op::Advance { ms }),
         1 => (id.clone(), 0..5_000i64).prop_map(|(id, limit)| Op::Limit { id, limit }),
@@ -98,6 +103,8 @@ impl Play {
             Op::Keyed { pick, action, amount, key, digest } => {
                 self.keyed(pick, (action, amount), key.into(), digest.into());
             }
+            Op::Named { key, ids, hold, spent } => self.say_named(key, ids, (hold, spent)),
+            Op::EndNamed { key } => self.end_named(key),
             Op::Advance { ms } => self.bench.advance(ms),
             Op::Limit { id, limit } => self.change(id, |spec| spec.limit = Amount::new(limit)),
             Op::Daily { id, daily } => {
@@ -133,6 +140,45 @@ impl Play {
             }),
             Op::Operator => self.bench.act(|bank, out| bank.note_operator("ada", "a look", out)),
         }
+    }
+
+    /// An ask, or a fact where something is spent.
+    fn say_named(&mut self, key: u128, ids: [u64; 2], (hold, spent): (i64, Option<i64>)) {
+        let before = self.bench.bank.named_hold(Door::Fix, key);
+        let known = |id| {
+            let legs = before.iter().flat_map(|hold| &hold.legs);
+            legs.copied().find(|leg| leg.budget == id).map(|leg| leg.amounts).unwrap_or_default()
+        };
+        let mut legs = ids.map(|budget| NamedLeg { budget, amounts: known(budget) }).to_vec();
+        legs.truncate(if ids[0] == ids[1] { 1 } else { 2 });
+        let mut booked = 0;
+        for leg in &mut legs {
+            leg.amounts.hold = Amount::new(hold);
+            if let Some(spent) = spent {
+                let line = &mut leg.amounts.spent[usize::try_from(spent % 5).unwrap()];
+                booked += spent - line.get();
+                *line = Amount::new(spent);
+            }
+        }
+        let hold = NamedHold { door: Door::Fix, key, label: "an order".into(), legs };
+        let mut said = Ok(false);
+        self.bench.act(|bank, out| {
+            said = match spent {
+                Some(_) => bank.state_named(hold, out),
+                None => bank.ask_named(hold, out),
+            };
+        });
+        self.booked += if said == Ok(true) { booked } else { 0 };
+    }
+
+    fn end_named(&mut self, key: u128) {
+        self.bench.act(|bank, out| {
+            if let Some(mut hold) = bank.named_hold(Door::Fix, key) {
+                hold.legs.iter_mut().for_each(|leg| leg.amounts.hold = Amount::ZERO);
+                bank.state_named(hold, out).unwrap();
+            }
+            bank.end_named(Door::Fix, key, out).unwrap();
+        });
     }
 
     fn resolve(&mut self, pick: usize, action: Action, amount: i64) {
@@ -241,6 +287,7 @@ proptest! {
             play.bench.bank.audit().unwrap();
         }
         play.check();
+        (0..6).for_each(|key| play.end_named(key));
         // At rest everything is free or spent.
         for spec in &mut play.specs {
             spec.status = Status::Paused;

@@ -194,6 +194,13 @@ fn set(part: &mut Part, field: usize, value: u64) {
             1 => memo.bytes = [u8::try_from(value >> 56).unwrap()].into(),
             _ => *at_ms = value,
         },
+        Part::Named(hold) => match field % 5 {
+            0 => hold.key = value.into(),
+            1 => hold.legs.push(hold.legs[0]),
+            2 => hold.legs[0].budget = value,
+            3 => hold.legs[0].amounts.spent[1] = amount,
+            _ => hold.legs[0].amounts.hold = amount,
+        },
         Part::End { parts, digest } => match field % 2 {
             0 => *parts = value,
             _ => *digest = value,

@@ -5,8 +5,8 @@
 use std::alloc::System;
 
 use ledger::{
-    Action, Amount, Bank, BudgetSpec, Door, Options, Origin, Out, PurseOptions, Purses, Restore,
-    ToBank, Windows,
+    Action, Amount, Bank, BudgetSpec, Door, LegAmounts, NamedHold, NamedLeg, Options, Origin, Out,
+    PurseOptions, Purses, Restore, ToBank, Windows,
 };
 use money::Unit;
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
@@ -124,9 +124,30 @@ fn fifty_thousand_budgets_and_a_million_holds() {
     assert!(all < 256 * MIB, "{all} bytes");
     assert!(open < 1_000_000, "an unconfirmed hold costs less than a byte: {open} for all");
 
+    let each = named_bytes();
+    println!("a named hold: {each} bytes");
+    assert!(each <= 200, "{each} bytes");
+
     // The thread that started this one allocates a little too, at a time of its own: that spoils one try, not all.
     let made = [(); 3].map(|()| made_when_warm(&mut node));
     assert!(made.contains(&[0, 0]), "allocations, granted and refused: {made:?}");
+}
+
+/// Bytes of one of a million named holds, with labels as orders have them.
+fn named_bytes() -> usize {
+    let mut bank = Bank::new(Options::default());
+    let mut out = Out::default();
+    bank.start_run(NOW_MS, &mut out);
+    bank.configure(&[spec(1)], &mut out).unwrap();
+    let base = bytes();
+    for key in 0..HOLDS as u128 {
+        let amounts = LegAmounts { hold: Amount::new(1), ..LegAmounts::default() };
+        let (label, legs) = (format!("ORDER-{key:014}"), vec![NamedLeg { budget: 1, amounts }]);
+        let hold = NamedHold { door: Door::Fix, key, label: label.into(), legs };
+        assert_eq!(bank.ask_named(hold, &mut out), Ok(true));
+        out.records.clear();
+    }
+    (bytes() - base) / bank.named_len()
 }
 
 /// Bytes of the parts of a bank, and of a bank made from them.

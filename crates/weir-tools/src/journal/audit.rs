@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use wire::Handle;
 
 use super::balances::{Account, Balances, Fate, Lines};
-use super::live::{self, Spends, Spent};
+use super::live::{self, Spends, SpentLines};
 use super::text;
 use super::trail::Folder;
 use super::{JournalError, Outcome, Progress, Where};
@@ -88,7 +88,7 @@ struct Live {
     /// Budgets whose spend moved meanwhile and lies between what was said before and after.
     between: u64,
     /// Budgets that differ: the records, the node before, the node after.
-    differing: BTreeMap<u64, [Spent; 3]>,
+    differing: BTreeMap<u64, [SpentLines; 3]>,
 }
 
 impl Audit {

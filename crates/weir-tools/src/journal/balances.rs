@@ -3,9 +3,9 @@
 //! It shares no code with the bank: balances are plain `i128`, a grant is what was handed out and not yet accounted
 //! for, and every record moves money between lines. What the bank and this one agree on, two programs found.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use ledger::{Bank, Clock, Hold, Line, Part, Record, Stage, Verdict};
+use ledger::{Bank, Clock, Door, Hold, Line, NamedHold, NamedLeg, Part, Record, Stage, Verdict};
 use money::Unit;
 use wire::Handle;
 
@@ -15,9 +15,17 @@ const TOLD_MAX: usize = 100;
 const LINES: usize = Bank::LINES.len();
 /// In the order of [`Bank::LINES`].
 pub(super) type Lines = [i128; LINES];
+/// What is held for a leg of a named hold, and what is spent in the order of [`Line::SPENT`].
+type Said = [i128; 6];
 
 const fn at(line: Line) -> usize {
     line as usize
+}
+
+fn said(leg: &NamedLeg) -> Said {
+    let [settled, over, late, inferred, unknown] =
+        leg.amounts.spent.map(|amount| amount.get().into());
+    [leg.amounts.hold.get().into(), settled, over, late, inferred, unknown]
 }
 
 /// One budget as the records tell it.
@@ -37,6 +45,8 @@ pub(super) struct Account {
     /// It has windows: then what is kept of it when it ends tells of its day, too.
     windowed: bool,
     day: (u64, u64),
+    /// What named holds have, those under it included.
+    named_held: i128,
     tolerance_ppm: i128,
     /// By how much the free line may be below zero: lowered limits, and what it was at the start.
     lowered: i128,
@@ -99,6 +109,8 @@ pub(super) struct Balances {
     pub(super) accounts: Vec<Account>,
     by_id: HashMap<u64, usize>,
     lots: HashMap<u64, Lot>,
+    /// By door and key: what is held and spent for each budget.
+    named: BTreeMap<(Door, u128), BTreeMap<u64, Said>>,
     pub(super) records: u64,
     /// Holds that the records settle a second time.
     pub(super) settled_twice: u64,
@@ -156,6 +168,7 @@ impl Balances {
             | Part::Answer { .. }
             | Part::Memo { .. }
             | Part::End { .. } => {}
+            Part::Named(hold) => balances.restored(&hold),
         });
         balances
     }
@@ -212,6 +225,11 @@ impl Balances {
             // Their accounts stay: what they spent is part of what was spent.
             Record::BudgetIdled { id } => self.ended(*id, Fate::Idle),
             Record::BudgetForgotten { id } => self.ended(*id, Fate::Forgotten),
+            Record::Named { hold, fact, opens, .. } => self.named(hold, *fact, *opens),
+            Record::NamedEnded { door, key, .. } => match self.named.remove(&(*door, *key)) {
+                Some(legs) if legs.values().all(|said| said[0] == 0) => {}
+                _ => self.tell(format!("named hold {key:032x} ends with money, or is not known")),
+            },
             Record::BudgetEnded { .. }
             | Record::PeriodRolled { .. }
             | Record::WindowRolled { .. }
@@ -285,6 +303,7 @@ impl Balances {
             daily,
             windowed: !spec.windows.all().is_empty(),
             day: (0, 0),
+            named_held: 0,
             tolerance_ppm: spec.tolerance_ppm.into(),
             lowered: 0,
             levels: std::iter::once(index).chain(above).collect(),
@@ -320,6 +339,7 @@ impl Balances {
             daily: None,
             windowed: dormant.windows.is_some(),
             day,
+            named_held: 0,
             tolerance_ppm: 0,
             lowered: 0,
             levels: vec![index],
@@ -335,6 +355,7 @@ impl Balances {
         let account = &mut self.accounts[index];
         if start_ms >= account.day.1 {
             account.day_lines = [0; LINES];
+            account.day_lines[at(Line::Held)] = account.named_held;
         }
         account.day = (start_ms, end_ms);
     }
@@ -365,18 +386,61 @@ impl Balances {
         });
         lot.out += amount;
         self.shift(grant, Line::Free, Line::Purses, amount);
-        let beyond = |account: &Account| {
-            let used: i128 = account.day_lines.iter().sum();
-            let tolerated = |limit: i128| limit * account.tolerance_ppm / 1_000_000;
-            account.lines[at(Line::Free)] < -tolerated(account.limit)
-                || account.daily.is_some_and(|daily| used > daily + tolerated(daily))
-        };
+        if amount > 0 {
+            self.check_beyond(account, || format!("grant {grant} took {amount}"));
+        }
+    }
+
+    /// Money that is handed out must be there, on every level.
+    fn check_beyond(&mut self, account: usize, what: impl Fn() -> String) {
         let levels = self.accounts[account].levels.clone();
-        let beyond = levels.into_iter().find(|level| beyond(&self.accounts[*level]));
-        if let Some(level) = beyond.filter(|_| amount > 0) {
+        if let Some(level) = levels.into_iter().find(|level| self.accounts[*level].is_beyond()) {
             self.overspends += 1;
             let id = self.accounts[level].id;
-            self.tell(format!("grant {grant} took {amount} that budget {id} did not have"));
+            self.tell(format!("{} that budget {id} did not have", what()));
+        }
+    }
+
+    fn named(&mut self, hold: &NamedHold, fact: bool, opens: bool) {
+        let (place, key) = ((hold.door, hold.key), hold.key);
+        if opens == self.named.contains_key(&place) {
+            self.tell(format!("named hold {key:032x} begins twice, or was not there before"));
+        }
+        let mut raised = Vec::new();
+        for leg in &hold.legs {
+            let Some(account) = self.by_id.get(&leg.budget).copied() else {
+                self.tell(format!("named hold {key:032x} of the unknown budget {}", leg.budget));
+                continue;
+            };
+            let said = said(leg);
+            let row = self.named.entry(place).or_default();
+            let before = row.insert(leg.budget, said).unwrap_or_default();
+            for level in self.accounts[account].levels.clone() {
+                let negative = self.accounts[level].say(before, said, fact);
+                if negative {
+                    let id = self.accounts[level].id;
+                    self.tell(format!(
+                        "budget {id}: named hold {key:032x} takes what is not there"
+                    ));
+                }
+            }
+            if !fact && said[0] > before[0] {
+                raised.push(account);
+            }
+        }
+        for account in raised {
+            self.check_beyond(account, || format!("named hold {key:032x} took what"));
+        }
+    }
+
+    /// Of a snapshot, whose books have its money.
+    fn restored(&mut self, hold: &NamedHold) {
+        for leg in &hold.legs {
+            self.named.entry((hold.door, hold.key)).or_default().insert(leg.budget, said(leg));
+            let Some(account) = self.by_id.get(&leg.budget).copied() else { continue };
+            for level in self.accounts[account].levels.clone() {
+                self.accounts[level].named_held += i128::from(leg.amounts.hold.get());
+            }
         }
     }
 
@@ -589,6 +653,47 @@ impl Account {
         self.lines[at(line)]
     }
 
+    /// More is out than there is, or than the day may have.
+    fn is_beyond(&self) -> bool {
+        let used: i128 = self.day_lines.iter().sum();
+        let tolerated = |limit: i128| limit * self.tolerance_ppm / 1_000_000;
+        self.lines[at(Line::Free)] < -tolerated(self.limit)
+            || self.daily.is_some_and(|daily| used > daily + tolerated(daily))
+    }
+
+    /// What a leg of a named hold says now in the place of what it said before. True: a line is below zero then.
+    fn say(&mut self, before: Said, said: Said, fact: bool) -> bool {
+        let unexplained = self.unexplained();
+        let places = [Line::Held].into_iter().chain(Line::SPENT).map(at);
+        let moves: Vec<(usize, i128)> =
+            places.zip(said).zip(before).map(|((at, now), before)| (at, now - before)).collect();
+        for (line, change) in &moves {
+            self.lines[*line] += change;
+            self.lines[at(Line::Free)] -= change;
+        }
+        self.named_held += said[0] - before[0];
+        if fact {
+            // What happened is booked whatever is left.
+            self.lowered += self.unexplained() - unexplained;
+        }
+        if self.day.1 > self.day.0 {
+            self.day_lines[at(Line::Held)] += said[0] - before[0];
+            // A credit takes from the day what is there; the rest of it was booked on other days, and so is what takes its place.
+            let mut elsewhere = 0;
+            for (line, change) in moves.iter().skip(1).filter(|(_, change)| *change < 0) {
+                let back = self.day_lines[*line].min(-change);
+                self.day_lines[*line] -= back;
+                elsewhere -= change + back;
+            }
+            for (line, change) in moves.iter().skip(1).filter(|(_, change)| *change > 0) {
+                let moved = elsewhere.min(*change);
+                elsewhere -= moved;
+                self.day_lines[*line] += change - moved;
+            }
+        }
+        moves.iter().any(|(line, _)| self.lines[*line] < 0)
+    }
+
     /// Has it no parent?
     pub(super) fn is_top(&self) -> bool {
         self.levels.len() == 1
@@ -692,6 +797,48 @@ mod tests {
         assert_eq!(names, ["free", "purses", "day purses"]);
         let again = Balances::of(&bank);
         assert_eq!(again.accounts[0].differences(&bank), [], "from a snapshot's parts");
+    }
+
+    /// Asks, facts, credits, midnight and an end, on two levels: after each record, and from a snapshot taken there, both readers agree.
+    #[test]
+    fn named_holds_agree_with_the_bank() {
+        let leg = |budget, [hold, spent @ ..]: [i64; 6]| {
+            let (hold, spent) = (Amount::new(hold), spent.map(Amount::new));
+            NamedLeg { budget, amounts: ledger::LegAmounts { hold, spent } }
+        };
+        let named = |legs: Vec<NamedLeg>, fact, opens| {
+            let hold = NamedHold { door: Door::Fix, key: 5, label: "".into(), legs };
+            Record::Named { hold: Box::new(hold), fact, opens, at_ms: 9 }
+        };
+        let child = ledger::BudgetSpec { id: 8, parent: Some(7), ..spec() };
+        let day = |id, start_ms, end_ms| Record::DayRolled { id, start_ms, end_ms };
+        let records = [
+            Record::Budget { spec: Box::new(child) },
+            day(7, 1, 90),
+            day(8, 1, 90),
+            named(vec![leg(8, [60, 0, 0, 0, 0, 0]), leg(7, [20, 0, 0, 0, 0, 0])], false, true),
+            named(vec![leg(8, [50, 40, 20, 0, 7, 0])], true, false),
+            day(8, 90, 180),
+            named(vec![leg(8, [50, 47, 10, 0, 0, 3])], true, false),
+            named(vec![leg(8, [0; 6]), leg(7, [0, 0, 0, 30, 0, 0])], true, false),
+            Record::NamedEnded { door: Door::Fix, key: 5, at_ms: 10 },
+        ];
+        let mut bank = Bank::new(Options::default());
+        bank.replay(&Record::Budget { spec: Box::new(spec()) }).unwrap();
+        let mut found = balances(&[]);
+        for (sequence, record) in (2..).zip(&records) {
+            bank.replay(record).unwrap();
+            found.take(sequence, record);
+            for readers in [&found, &Balances::of(&bank)] {
+                let differ = readers.accounts.iter().flat_map(|account| account.differences(&bank));
+                assert_eq!(differ.collect::<Vec<_>>(), [], "{record:?}");
+            }
+        }
+        assert_eq!((found.told.as_slice(), found.overspends), (&[] as &[String], 0));
+        assert_eq!(found.accounts[0].unexplained(), 0, "facts took what was not there");
+        let ask = named(vec![leg(8, [101, 0, 0, 0, 0, 0])], false, true);
+        found.take(99, &ask);
+        assert_eq!(found.overspends, 1, "an ask must not");
     }
 
     #[test]

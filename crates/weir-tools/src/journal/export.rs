@@ -6,7 +6,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use ledger::{Bank, Record};
+use ledger::{Bank, Door, NamedHold, NamedLeg, Record};
 use ledger_journal::{Fault, Start, segment_head};
 use money::{Instant, Unit, Zone, day_at};
 use serde_json::Value;
@@ -216,6 +216,8 @@ struct Export {
     to: Instant,
     known: Known,
     lines: BTreeMap<u64, Line>,
+    /// By door and key: what each leg of a named hold has booked, line by line.
+    named: BTreeMap<(Door, u128), BTreeMap<u64, [i128; 5]>>,
     count: u64,
     /// Settlements of grants that no kept record tells the budget of.
     unknown: u64,
@@ -226,6 +228,22 @@ struct Export {
 }
 
 impl Export {
+    /// Of nothing yet.
+    fn new(from: Instant, to: Instant) -> Export {
+        Export {
+            from,
+            to,
+            known: Known::default(),
+            lines: BTreeMap::new(),
+            named: BTreeMap::new(),
+            count: 0,
+            unknown: 0,
+            first: None,
+            last: None,
+            removed_before: None,
+        }
+    }
+
     fn read<W: Write>(
         folder: &Folder,
         from: Instant,
@@ -235,17 +253,7 @@ impl Export {
         let (base, known) = (folder.base()?, folder.known()?);
         let early = folder.early(&base)?;
         let removed_before = removed_before(folder)?;
-        let mut export = Export {
-            from,
-            to,
-            known,
-            lines: BTreeMap::new(),
-            count: 0,
-            unknown: 0,
-            first: None,
-            last: None,
-            removed_before,
-        };
+        let mut export = Export { known, removed_before, ..Export::new(from, to) };
         let (start, mut bank) = (base.start, base.bank);
         for (id, spent) in spent(&bank) {
             export.lines.entry(id).or_default().opening = spent;
@@ -253,6 +261,12 @@ impl Export {
         let mut progress = Progress::new();
         if let Some(early) = early {
             export.walk(folder, early, sheet, &mut progress, None)?;
+        }
+        for hold in bank.named_holds() {
+            let legs = hold.legs.iter();
+            let booked = |leg: &NamedLeg| leg.amounts.spent.map(|amount| amount.get().into());
+            let legs = legs.map(|leg| (leg.budget, booked(leg))).collect();
+            export.named.insert((hold.door, hold.key), legs);
         }
         export.walk(folder, start, sheet, &mut progress, Some(&mut bank))?;
         for (id, spent) in spent(&bank) {
@@ -275,46 +289,94 @@ impl Export {
             self.known.take(&record);
             let replayed = bank.as_mut().map_or(Ok(()), |bank| bank.replay(&record));
             replayed.map_err(|error| Fault::Replay(error.to_string()))?;
-            let Some(fields) = self.take(place.at.sequence, &record, bank.is_some()) else {
-                return Ok(());
-            };
-            written = sheet.row("settlement", fields);
+            let rows = self.take(place.at.sequence, &record, bank.is_some());
+            written = rows.into_iter().try_for_each(|row| sheet.row("settlement", row));
             written.as_ref().map_err(|_| Fault::Stopped).copied()
         })?;
         written.map_err(|source| JournalError::Write { path: "the export".into(), source })
     }
 
-    /// Counts a settlement; returns its fields if it is in the period. `replayed`: the bank has it, too.
-    fn take(&mut self, sequence: u64, record: &Record, replayed: bool) -> Option<Fields> {
-        let spent = Spent::of(record)?;
-        let (Record::Resolved { hold, at_ms, .. } | Record::ToppedUp { hold, at_ms, .. }) = record
-        else {
-            return None;
-        };
-        let (amount, budget) = (spent.total(), self.known.budget_of(hold.grant));
-        let inside = (self.from.ms()..self.to.ms()).contains(at_ms);
+    /// Counts settlements; returns the fields of those in the period. `replayed`: the bank has it, too.
+    fn take(&mut self, sequence: u64, record: &Record, replayed: bool) -> Vec<Fields> {
+        match record {
+            Record::Resolved { hold, at_ms, .. } | Record::ToppedUp { hold, at_ms, .. } => {
+                let Some(spent) = Spent::of(record) else { return Vec::new() };
+                let budget = self.known.budget_of(hold.grant);
+                let inside = self.count((sequence, *at_ms), budget, &spent, replayed);
+                let fields = inside.then(|| text::settlement(sequence, record, &self.known));
+                fields.flatten().into_iter().collect()
+            }
+            Record::Named { hold, opens, at_ms, .. } => {
+                self.take_named((sequence, *at_ms), hold, *opens, replayed)
+            }
+            Record::NamedEnded { door, key, .. } => {
+                self.named.remove(&(*door, *key));
+                Vec::new()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// What the legs of a named hold have booked since they were told of before.
+    fn take_named(
+        &mut self,
+        at: (u64, u64),
+        hold: &NamedHold,
+        opens: bool,
+        replayed: bool,
+    ) -> Vec<Fields> {
+        let mut rows = Vec::new();
+        let place = (hold.door, hold.key);
+        let is_known = opens || self.named.contains_key(&place);
+        for leg in &hold.legs {
+            let booked = leg.amounts.spent.map(|amount| i128::from(amount.get()));
+            if !is_known {
+                // What it had booked before stood in records that are gone: nobody can say what it books now.
+                self.unknown += u64::from(booked != [0; 5]);
+                continue;
+            }
+            let legs = self.named.entry(place).or_default();
+            let before = legs.insert(leg.budget, booked).unwrap_or_default();
+            let spent = Spent::from_lines(std::array::from_fn(|line| booked[line] - before[line]));
+            if spent != Spent::default() && self.count(at, Some(leg.budget), &spent, replayed) {
+                rows.push(text::leg_settlement(at.0, (hold, leg, at.1), &spent, &self.known));
+            }
+        }
+        rows
+    }
+
+    /// Counts what was spent; is it in the period?
+    fn count(
+        &mut self,
+        (sequence, at_ms): (u64, u64),
+        budget: Option<u64>,
+        spent: &Spent,
+        replayed: bool,
+    ) -> bool {
+        let amount = spent.total();
+        let inside = (self.from.ms()..self.to.ms()).contains(&at_ms);
         for id in budget.into_iter().flat_map(|id| self.known.chain(id).collect::<Vec<_>>()) {
             let line = self.lines.entry(id).or_default();
             // The books that counting begins with hold the spend of earlier records, whatever their time.
-            match (replayed, *at_ms < self.from.ms()) {
+            match (replayed, at_ms < self.from.ms()) {
                 (true, true) => line.opening += amount,
                 (false, false) => line.opening -= amount,
                 _ => {}
             }
             line.exported += if inside { amount } else { 0 };
-            line.after += if *at_ms >= self.to.ms() { amount } else { 0 };
+            line.after += if at_ms >= self.to.ms() { amount } else { 0 };
         }
         if !inside {
-            return None;
+            return false;
         }
         match budget {
-            Some(id) => self.lines.entry(id).or_default().take(&spent),
+            Some(id) => self.lines.entry(id).or_default().take(spent),
             None => self.unknown += 1,
         }
         self.count += 1;
         self.first = self.first.or(Some(sequence));
         self.last = Some(sequence);
-        text::settlement(sequence, record, &self.known)
+        true
     }
 
     fn reconciles(&self) -> bool {
@@ -338,8 +400,8 @@ impl Export {
         }
         if self.unknown > 0 {
             all.push(format!(
-                "{} settlements are of grants whose budget stood in records that the retention removed; they are \
-                 exported without a budget and are in no total",
+                "{} settlements are of grants whose budget, or of named holds whose beginning, stood in records that the \
+                 retention removed; they are exported without a budget, or not at all, and are in no total",
                 self.unknown
             ));
         }
@@ -500,6 +562,46 @@ fn cell(name: &str, value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A row for each leg that booked something: the difference to what was told before, a credit below zero.
+    #[test]
+    fn legs_of_named_holds_are_settlements() {
+        let mut export = Export::new(Instant::from_ms(100), Instant::from_ms(200));
+        let unit = Unit::parse("USD").unwrap();
+        for (id, parent) in [(1, None), (2, Some(1)), (3, None)] {
+            let spec = ledger::BudgetSpec::plain(id, unit, ledger::Amount::new(1));
+            let spec = ledger::BudgetSpec { parent, ..spec };
+            export.known.take(&Record::Budget { spec: Box::new(spec) });
+        }
+        let mut say = |at_ms, opens, legs: &[(u64, i64, i64)]| {
+            let leg = |(budget, settled, unknown): &(u64, i64, i64)| {
+                let spent = [*settled, 0, 0, 0, *unknown].map(ledger::Amount::new);
+                let hold = ledger::Amount::ZERO;
+                NamedLeg { budget: *budget, amounts: ledger::LegAmounts { hold, spent } }
+            };
+            let legs = legs.iter().map(leg).collect();
+            let hold = NamedHold { door: Door::Fix, key: 0xAB, label: "".into(), legs };
+            let record = Record::Named { hold: Box::new(hold), fact: true, opens, at_ms };
+            let told = export.take(7, &record, true);
+            let told = told.iter().map(|row| {
+                let of = |name| {
+                    row.iter().find(|(of, _)| *of == name).map(|(_, value)| text::plain(value))
+                };
+                ["budget", "amount", "unknown_order"].map(|name| of(name).unwrap()).join(" ")
+            });
+            told.collect::<Vec<_>>()
+        };
+        assert_eq!(say(50, true, &[(2, 1_000_000, 0)]), [""; 0], "before the period");
+        assert_eq!(
+            say(150, false, &[(2, 3_000_000, 500_000), (3, 20_000, 0)]),
+            ["2 2.50 0.50", "3 0.02 0.00"]
+        );
+        assert_eq!(say(160, false, &[(2, 2_000_000, 500_000)]), ["2 -1.00 0.00"]);
+        assert_eq!(say(250, false, &[(2, 9_000_000, 500_000)]), [""; 0], "after it");
+        let line = &export.lines[&1];
+        let sums = [line.opening, line.exported, line.after];
+        assert_eq!(sums, [1_000_000, 1_500_000, 7_000_000], "the parent has what its child has");
+    }
 
     fn start(text: &str, zone: &str) -> String {
         text.parse::<When>().unwrap().instant(&Zone::parse(zone).unwrap()).to_string()

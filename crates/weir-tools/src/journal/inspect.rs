@@ -59,8 +59,8 @@ pub(super) fn run(args: &InspectArgs, out: &mut dyn Write) -> Result<Outcome, Jo
             && (args.types.is_empty() || args.types.iter().any(|wanted| wanted == kind))
             && args.grant.is_none_or(|grant| text::grant_of(&record) == Some(grant))
             && args.budget.as_ref().is_none_or(|named| {
-                let id = text::budget_of(&record, &known);
-                id.is_some_and(|id| named.is(id, known.handle_of(id)))
+                let ids = text::budgets_of(&record, &known);
+                ids.into_iter().any(|id| named.is(id, known.handle_of(id)))
             });
         if !wanted {
             return Ok(());

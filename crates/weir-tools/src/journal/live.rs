@@ -9,8 +9,8 @@ use serde_json::Value;
 use super::JournalError;
 
 /// What a node says is spent in a budget, in the order of [`Line::SPENT`].
-pub(super) type Spends = BTreeMap<u64, Spent>;
-pub(super) type Spent = [i128; Line::SPENT.len()];
+pub(super) type Spends = BTreeMap<u64, SpentLines>;
+pub(super) type SpentLines = [i128; Line::SPENT.len()];
 
 /// Asks for all budgets, page by page.
 pub(super) fn spends(client: &Client) -> Result<Spends, JournalError> {
@@ -28,9 +28,9 @@ pub(super) fn spends(client: &Client) -> Result<Spends, JournalError> {
     Ok(spends)
 }
 
-fn read(row: &Value) -> Option<(u64, Spent)> {
+fn read(row: &Value) -> Option<(u64, SpentLines)> {
     let id = row.get("id").and_then(Value::as_u64)?;
-    let mut spent = Spent::default();
+    let mut spent = SpentLines::default();
     for (sum, line) in spent.iter_mut().zip(Line::SPENT) {
         *sum = match row.get(line.name()) {
             // A node of an earlier release has nothing on the lines that came later.

@@ -1,8 +1,8 @@
 //! Records as lines for people and as JSON.
 
 use ledger::{
-    Amount, BudgetSpec, Clock, Door, EditAction, KeptWith, Memo, OnExpiry, Period, Record, Status,
-    Verdict, WindowKind,
+    Amount, BudgetSpec, Clock, Door, EditAction, KeptWith, Line, Memo, NamedHold, NamedLeg,
+    OnExpiry, Period, Record, Status, Verdict, WindowKind,
 };
 use money::{Instant, Unit};
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use wire::Handle;
 use super::trail::Known;
 
 /// What records are called.
-pub(super) const TYPES: [&str; 30] = [
+pub(super) const TYPES: [&str; 32] = [
     "run_started",
     "budget",
     "budget_ended",
@@ -42,6 +42,8 @@ pub(super) const TYPES: [&str; 30] = [
     "answer_secret",
     "memo",
     "topped_up",
+    "named",
+    "named_ended",
 ];
 
 /// The type of a record, one of [`TYPES`].
@@ -69,6 +71,8 @@ pub(super) fn type_of(record: &Record) -> &'static str {
         Record::AnswerSecret { .. } => "answer_secret",
         Record::Memo { .. } => "memo",
         Record::ToppedUp { .. } => "topped_up",
+        Record::Named { .. } => "named",
+        Record::NamedEnded { .. } => "named_ended",
         Record::Operator { .. } => "operator",
         Record::Edited { .. } => "edited",
         Record::BudgetIdled { .. } => "budget_idled",
@@ -93,7 +97,15 @@ pub(super) fn grant_of(record: &Record) -> Option<u64> {
     }
 }
 
-/// The budget that a record is about, where that is known.
+/// The budgets that a record is about, as far as they are known.
+pub(super) fn budgets_of(record: &Record, known: &Known) -> Vec<u64> {
+    match record {
+        Record::Named { hold, .. } => hold.legs.iter().map(|leg| leg.budget).collect(),
+        other => budget_of(other, known).into_iter().collect(),
+    }
+}
+
+/// The budget that a record is about, where that is known, and it is only one.
 pub(super) fn budget_of(record: &Record, known: &Known) -> Option<u64> {
     match record {
         Record::Budget { spec } => Some(spec.id),
@@ -281,6 +293,21 @@ pub(super) fn fields(record: &Record, known: &Known) -> Fields {
             all.push(("at", at(at_ms)));
             all.extend(memo_fields(memo));
         }
+        Record::Named { hold, fact, opens, at_ms } => {
+            all.extend([
+                ("at", at(at_ms)),
+                ("door", door(hold.door).into()),
+                ("key", format!("{:032x}", hold.key).into()),
+                ("fact", (*fact).into()),
+                ("opens", (*opens).into()),
+                ("label", hold.label.as_ref().into()),
+                ("legs", hold.legs.iter().map(|leg| leg_fields(leg, known)).collect()),
+            ]);
+        }
+        Record::NamedEnded { door: of, key, at_ms } => {
+            let key = format!("{key:032x}").into();
+            all.extend([("at", at(at_ms)), ("door", door(*of).into()), ("key", key)]);
+        }
         Record::KeyRetired { key_id } => all.push(("key_id", (*key_id).into())),
         Record::Operator { at_ms, who, why } => {
             all.extend([
@@ -300,6 +327,18 @@ pub(super) fn fields(record: &Record, known: &Known) -> Fields {
         }
     }
     all
+}
+
+/// What a leg of a named hold says.
+fn leg_fields(leg: &NamedLeg, known: &Known) -> Value {
+    let unit = known.unit_of(leg.budget);
+    let spent = Line::SPENT.into_iter().zip(leg.amounts.spent);
+    let lines = std::iter::once((Line::Held, leg.amounts.hold)).chain(spent);
+    let mut all: serde_json::Map<String, Value> = lines
+        .map(|(line, value)| (line.name().to_string(), amount(unit, value.get()).into()))
+        .collect();
+    all.insert("budget".to_string(), leg.budget.into());
+    all.into()
 }
 
 /// Tells in words what a memo says; `None` where it cannot be read.
@@ -407,7 +446,12 @@ impl Spent {
         }
     }
 
-    /// In the order of [`ledger::Line::SPENT`].
+    /// In the order of [`Line::SPENT`].
+    pub(super) fn from_lines([settled, over, late, inferred, unknown]: [i128; 5]) -> Spent {
+        Spent { settled, over, late, inferred, unknown }
+    }
+
+    /// In the same order.
     pub(super) fn lines(&self) -> [i128; 5] {
         [self.settled, self.over, self.late, self.inferred, self.unknown]
     }
@@ -426,7 +470,7 @@ impl Spent {
 }
 
 /// Names of the fields of a settlement.
-pub(super) const SETTLEMENT: [&str; 16] = [
+pub(super) const SETTLEMENT: [&str; 19] = [
     "sequence",
     "budget",
     "unit",
@@ -443,6 +487,9 @@ pub(super) const SETTLEMENT: [&str; 16] = [
     "request_id",
     "deadline",
     "handle",
+    "inferred",
+    "unknown_order",
+    "order",
 ];
 
 /// A settlement as finance gets it.
@@ -456,7 +503,7 @@ pub(super) fn settlement(sequence: u64, record: &Record, known: &Known) -> Optio
     let budget = known.budget_of(hold.grant);
     let unit = budget.and_then(|id| known.unit_of(id));
     let money = |value: i128| Value::from(amount(unit, value));
-    let values: [Value; 16] = [
+    let values: [Value; 19] = [
         sequence.into(),
         budget.into(),
         unit.map(|unit| unit.to_string()).into(),
@@ -473,8 +520,41 @@ pub(super) fn settlement(sequence: u64, record: &Record, known: &Known) -> Optio
         origin.request_id.into(),
         time(hold.deadline_ms).into(),
         budget.and_then(|id| known.handle_of(id)).map(Handle::as_str).into(),
+        money(spent.inferred),
+        money(spent.unknown),
+        Value::Null,
     ];
     Some(SETTLEMENT.into_iter().zip(values).collect())
+}
+
+/// What a leg of a named hold booked or was credited, as finance gets it.
+pub(super) fn leg_settlement(
+    sequence: u64,
+    (hold, leg, at_ms): (&NamedHold, &NamedLeg, u64),
+    spent: &Spent,
+    known: &Known,
+) -> Fields {
+    let unit = known.unit_of(leg.budget);
+    let money = |value: i128| Value::from(amount(unit, value));
+    let handle = known.handle_of(leg.budget).map(Handle::as_str);
+    let told = [
+        ("sequence", sequence.into()),
+        ("budget", leg.budget.into()),
+        ("unit", unit.map(|unit| unit.to_string()).into()),
+        ("outcome", "named".into()),
+        ("amount", money(spent.total())),
+        ("held", money(leg.amounts.hold.get().into())),
+        ("over", money(spent.over)),
+        ("late", money(spent.late)),
+        ("at", time(at_ms).into()),
+        ("door", door(hold.door).into()),
+        ("handle", handle.into()),
+        ("inferred", money(spent.inferred)),
+        ("unknown_order", money(spent.unknown)),
+        ("order", format!("{:032x}", hold.key).into()),
+    ];
+    let value = |name| told.iter().find(|(of, _)| *of == name).map(|(_, value)| value.clone());
+    SETTLEMENT.into_iter().map(|name| (name, value(name).unwrap_or(Value::Null))).collect()
 }
 
 #[cfg(test)]

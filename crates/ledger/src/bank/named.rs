@@ -1,0 +1,556 @@
+//! Holds with a name: a row for each, and what an ask, a fact and an end make of it.
+
+use hashbrown::HashTable;
+use table::Secret;
+use wire::Verdict;
+
+use super::{Bank, Budget, Out, ReplayError};
+use crate::books::{Books, minus, plus};
+use crate::named::{
+    LABEL_BYTES_MAX, LEGS_MAX, LegAmounts, NamedError, NamedHold, NamedLeg, NamedRefusal,
+};
+use crate::spec::MADE_SLOT;
+use crate::{Amount, Door, Line, Record};
+
+/// Rows lie in pieces of so many, so that none is ever copied because others come.
+const PIECE: usize = 1_024;
+/// Doors choose their keys so that callers cannot: nobody needs to be kept from guessing where they land.
+const SECRET: Secret = Secret::new(0x6e61_6d65_6420_686f_6c64_735f_6b65_7973);
+
+#[derive(Clone, Copy, Debug)]
+struct Leg {
+    slot: u32,
+    amounts: LegAmounts,
+}
+
+/// 112 bytes, the label, and 56 bytes for each leg but the first.
+#[derive(Clone, Debug)]
+struct Row {
+    key: u128,
+    label: Box<str>,
+    first: Leg,
+    more: Box<[Leg]>,
+    door: Door,
+}
+
+impl Row {
+    fn legs(&self) -> impl Iterator<Item = &Leg> {
+        std::iter::once(&self.first).chain(&self.more)
+    }
+
+    fn legs_mut(&mut self) -> impl Iterator<Item = &mut Leg> {
+        std::iter::once(&mut self.first).chain(&mut self.more)
+    }
+}
+
+/// The named holds that are open.
+#[derive(Clone, Debug, Default)]
+pub(super) struct NamedHolds {
+    pieces: Vec<Vec<Option<Row>>>,
+    /// Places without a row.
+    vacant: Vec<u32>,
+    /// Places by door and key.
+    index: HashTable<u32>,
+}
+
+fn hash(door: Door, key: u128) -> u64 {
+    let mut bytes = [door as u8; 17];
+    bytes[..16].copy_from_slice(&key.to_le_bytes());
+    SECRET.hash(&bytes)
+}
+
+impl NamedHolds {
+    fn row(&self, at: u32) -> &Row {
+        let at = at as usize;
+        self.pieces[at / PIECE][at % PIECE].as_ref().expect("indexed places have rows")
+    }
+
+    fn find(&self, door: Door, key: u128) -> Option<u32> {
+        let is_it = |at: &u32| {
+            let row = self.row(*at);
+            (row.key, row.door) == (key, door)
+        };
+        self.index.find(hash(door, key), is_it).copied()
+    }
+
+    fn add(&mut self, row: Row, max: usize) {
+        if self.index.capacity() == 0 {
+            // So many come to be there in a long day: no turn has to make room for all of them at once.
+            self.index.reserve(max, |_| 0);
+        }
+        let hashed = hash(row.door, row.key);
+        let at = self.vacant.pop().unwrap_or_else(|| {
+            if self.pieces.last().is_none_or(|piece| piece.len() == PIECE) {
+                self.pieces.push(Vec::with_capacity(PIECE));
+            }
+            let full = (self.pieces.len() - 1) * PIECE;
+            let piece = self.pieces.last_mut().expect("pushed above");
+            piece.push(None);
+            u32::try_from(full + piece.len() - 1).expect("far below 2^32")
+        });
+        self.pieces[at as usize / PIECE][at as usize % PIECE] = Some(row);
+        let NamedHolds { pieces, index, .. } = self;
+        let of = |at: &u32| {
+            let row = pieces[*at as usize / PIECE][*at as usize % PIECE].as_ref();
+            row.map_or(0, |row| hash(row.door, row.key))
+        };
+        index.insert_unique(hashed, at, of);
+    }
+
+    fn remove(&mut self, at: u32) -> Row {
+        let row = self.pieces[at as usize / PIECE][at as usize % PIECE].take();
+        let row = row.expect("indexed places have rows");
+        if let Ok(entry) = self.index.find_entry(hash(row.door, row.key), |found| *found == at) {
+            entry.remove();
+        }
+        self.vacant.push(at);
+        row
+    }
+
+    fn rows(&self) -> impl Iterator<Item = &Row> {
+        self.pieces.iter().flatten().flatten()
+    }
+}
+
+/// What becomes of a leg.
+#[derive(Clone, Copy, Debug)]
+struct Change {
+    slot: u32,
+    budget: u64,
+    is_new: bool,
+    before: LegAmounts,
+    after: LegAmounts,
+}
+
+impl Change {
+    const NONE: Change = Change {
+        slot: 0,
+        budget: 0,
+        is_new: false,
+        before: LegAmounts { hold: Amount::ZERO, spent: [Amount::ZERO; 5] },
+        after: LegAmounts { hold: Amount::ZERO, spent: [Amount::ZERO; 5] },
+    };
+
+    /// By how much the hold rises.
+    fn raise(&self) -> i128 {
+        i128::from(self.after.hold.get()) - i128::from(self.before.hold.get())
+    }
+
+    /// By how much each line rises, all together; with `spent`, of what is spent alone.
+    fn rises(&self, spent: bool) -> i128 {
+        let lines = self.before.lines().zip(self.after.lines()).skip(usize::from(spent));
+        lines.map(|((_, before), (_, after))| more(before, after)).sum()
+    }
+}
+
+fn more(before: Amount, after: Amount) -> i128 {
+    (i128::from(after.get()) - i128::from(before.get())).max(0)
+}
+
+/// What becomes of a row.
+struct Changes {
+    at: Option<u32>,
+    all: [Change; LEGS_MAX],
+    len: usize,
+}
+
+impl Changes {
+    fn all(&self) -> &[Change] {
+        &self.all[..self.len]
+    }
+
+    fn is_nothing(&self) -> bool {
+        self.at.is_some()
+            && self.all().iter().all(|change| !change.is_new && change.before == change.after)
+    }
+
+    /// An ask raises holds and nothing else.
+    fn check_ask(&self) -> Result<(), NamedError> {
+        let lowers = |c: &&Change| c.raise() < 0 || c.before.spent != c.after.spent;
+        let wrong = self.all().iter().find(lowers);
+        wrong.map_or(Ok(()), |change| Err(NamedError::NotAsk(change.budget)))
+    }
+}
+
+impl Bank {
+    /// Sets money aside under a name, or more of it: for all legs or for none. False: it was so before, and nothing is recorded. The
+    /// answer waits for the records up to here, as messages do.
+    ///
+    /// # Errors
+    /// Why not. What lies in purses is called back for whoever asks again.
+    pub fn ask_named(&mut self, hold: NamedHold, out: &mut Out) -> Result<bool, NamedRefusal> {
+        let changes = self.changes(&hold)?;
+        changes.check_ask()?;
+        if changes.is_nothing() {
+            return Ok(false);
+        }
+        if changes.at.is_none() && self.named_len() >= self.options.named_max {
+            self.counts.named_full += 1;
+            return Err(NamedRefusal::Busy);
+        }
+        self.begin_windows(&changes, out);
+        self.judge_ask(&changes, out)?;
+        self.book_named(hold, &changes, false, out);
+        Ok(true)
+    }
+
+    /// Says what happened outside: it is booked whatever is left, and makes a row where there is none. As [`Bank::ask_named`] else.
+    ///
+    /// # Errors
+    /// It cannot be so, or not be counted.
+    pub fn state_named(&mut self, hold: NamedHold, out: &mut Out) -> Result<bool, NamedRefusal> {
+        let changes = self.changes(&hold)?;
+        if let Err(error) = self.check_room(&changes) {
+            self.counts.spent_full += 1;
+            return Err(error.into());
+        }
+        if changes.is_nothing() {
+            return Ok(false);
+        }
+        self.begin_windows(&changes, out);
+        self.book_named(hold, &changes, true, out);
+        for change in changes.all() {
+            self.call_in(change.slot, out);
+            self.feed_hungry(Some(change.slot), out);
+        }
+        Ok(true)
+    }
+
+    /// Forgets a named hold that holds nothing. What it booked stays booked. False: there is none.
+    ///
+    /// # Errors
+    /// It holds something.
+    pub fn end_named(
+        &mut self,
+        door: Door,
+        key: u128,
+        out: &mut Out,
+    ) -> Result<bool, NamedRefusal> {
+        let Some(at) = self.named_rows.find(door, key) else { return Ok(false) };
+        self.check_end(at)?;
+        self.book(Record::NamedEnded { door, key, at_ms: self.now_ms }, out);
+        Ok(true)
+    }
+
+    /// Named holds that are open.
+    pub fn named_len(&self) -> usize {
+        self.named_rows.index.len()
+    }
+
+    /// The named hold of a door with this key.
+    pub fn named_hold(&self, door: Door, key: u128) -> Option<NamedHold> {
+        self.named_rows.find(door, key).map(|at| self.told(self.named_rows.row(at)))
+    }
+
+    /// All named holds, by door, then by key: what a door compares its own table with when it starts.
+    pub fn named_holds(&self) -> impl Iterator<Item = NamedHold> {
+        let mut rows: Vec<&Row> = self.named_rows.rows().collect();
+        rows.sort_unstable_by_key(|row| (row.door, row.key));
+        rows.into_iter().map(|row| self.told(row))
+    }
+
+    /// All of them in an order of no meaning.
+    pub(super) fn named_unordered(&self) -> impl Iterator<Item = NamedHold> {
+        self.named_rows.rows().map(|row| self.told(row))
+    }
+
+    fn told(&self, row: &Row) -> NamedHold {
+        let leg = |leg: &Leg| NamedLeg { budget: self.spec(leg.slot).id, amounts: leg.amounts };
+        let (door, key, label) = (row.door, row.key, row.label.clone());
+        NamedHold { door, key, label, legs: row.legs().map(leg).collect() }
+    }
+
+    /// What is said of a named hold beside what is known of it.
+    fn changes(&self, hold: &NamedHold) -> Result<Changes, NamedError> {
+        let at = self.named_rows.find(hold.door, hold.key);
+        let mut changes = Changes { at, all: [Change::NONE; LEGS_MAX], len: 0 };
+        if !(1..=LEGS_MAX).contains(&hold.legs.len()) {
+            return Err(NamedError::Legs(hold.legs.len()));
+        }
+        if hold.label.len() > LABEL_BYTES_MAX {
+            return Err(NamedError::Label(hold.label.len()));
+        }
+        let row = at.map(|at| self.named_rows.row(at));
+        let mut legs = row.map_or(0, |row| row.legs().count());
+        for (place, NamedLeg { budget, amounts }) in hold.legs.iter().enumerate() {
+            let slot = self.slot(*budget).ok_or(NamedError::Unknown(*budget))?;
+            if changes.all().iter().any(|change| change.slot == slot) {
+                return Err(NamedError::Twice(*budget));
+            }
+            if amounts.lines().any(|(_, amount)| amount < Amount::ZERO) {
+                return Err(NamedError::Negative(*budget));
+            }
+            let known = row.and_then(|row| row.legs().find(|leg| leg.slot == slot));
+            legs += usize::from(known.is_none());
+            changes.all[place] = Change {
+                slot,
+                budget: *budget,
+                is_new: known.is_none(),
+                before: known.map_or_else(LegAmounts::default, |leg| leg.amounts),
+                after: *amounts,
+            };
+            changes.len = place + 1;
+        }
+        if legs > LEGS_MAX { Err(NamedError::Legs(legs)) } else { Ok(changes) }
+    }
+
+    /// What all legs together say of a level.
+    fn at_level(&self, level: u32, all: &[Change], of: impl Fn(&Change) -> i128) -> i128 {
+        let there = |change: &&Change| self.chain(change.slot).any(|slot| slot == level);
+        all.iter().filter(there).map(of).sum()
+    }
+
+    /// Can it be counted on every level, in whatever order the lines change?
+    fn check_room(&self, changes: &Changes) -> Result<(), NamedError> {
+        for change in changes.all() {
+            for level in self.chain(change.slot) {
+                let books = self.books(level);
+                let out = self.at_level(level, changes.all(), |c| c.rises(false));
+                let spent = self.at_level(level, changes.all(), |c| c.rises(true));
+                let has = |there: Amount, more: i128, max: Amount| {
+                    i128::from(there.get()) + more <= i128::from(max.get())
+                };
+                if !has(books.exposure(), out, Books::EXPOSURE_MAX)
+                    || !has(books.spent(), spent, Bank::SPENT_MAX)
+                {
+                    return Err(NamedError::TooMuch(change.budget));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn begin_windows(&mut self, changes: &Changes, out: &mut Out) {
+        for change in changes.all() {
+            self.use_made(change.slot);
+            self.roll_days(change.slot, out);
+        }
+    }
+
+    /// Is there, on every level, what the legs up to each one raise?
+    fn judge_ask(&mut self, changes: &Changes, out: &mut Out) -> Result<(), NamedRefusal> {
+        for (leg, change) in changes.all().iter().enumerate().filter(|(_, c)| c.raise() > 0) {
+            if let Some(why) = self.closed(change.slot) {
+                return Err(NamedRefusal::Leg { leg, why, left: Amount::ZERO });
+            }
+            let (mut left, mut short) = (i128::MAX, None);
+            for level in self.chain(change.slot) {
+                let before = self.at_level(level, &changes.all()[..leg], |c| c.raise().max(0));
+                let available = i128::from(self.budget(level).available(self.now_ms).get());
+                left = left.min(available - before);
+                let raised = before + change.raise();
+                if available < raised {
+                    let why = self.why_short(level, raised);
+                    short =
+                        short.filter(|(_, why)| *why != Verdict::PurseEmpty).or(Some((level, why)));
+                }
+            }
+            let Some((level, why)) = short else { continue };
+            if why == Verdict::PurseEmpty {
+                self.recall_for_named(level, out);
+            }
+            let left = Amount::new(i64::try_from(left.max(0)).unwrap_or(i64::MAX));
+            return Err(NamedRefusal::Leg { leg, why, left });
+        }
+        Ok(())
+    }
+
+    /// Which limit of a budget has less than this with every purse under it emptied; `PurseEmpty` where none has.
+    fn why_short(&self, level: u32, raised: i128) -> Verdict {
+        let budget = self.budget(level);
+        let parked = plus(budget.in_purses(), budget.returning);
+        let lacks = |left: Amount| i128::from(plus(left, parked).get()) < raised;
+        if lacks(budget.left_of_life()) {
+            return Verdict::Exhausted;
+        }
+        let short =
+            budget.windows().find(|(of, used)| lacks(budget.left_of(of, used, self.now_ms)));
+        match short {
+            Some((window, _)) if window.is_day() => Verdict::DayExhausted,
+            Some(_) => Verdict::WindowExhausted,
+            None => Verdict::PurseEmpty,
+        }
+    }
+
+    fn book_named(&mut self, mut hold: NamedHold, changes: &Changes, fact: bool, out: &mut Out) {
+        let (opens, at_ms) = (changes.at.is_none(), self.now_ms);
+        if !opens {
+            hold.label = "".into();
+        }
+        self.book(Record::Named { hold: Box::new(hold), fact, opens, at_ms }, out);
+    }
+
+    fn check_end(&self, at: u32) -> Result<(), NamedError> {
+        let holds = self.named_rows.row(at).legs().find(|leg| leg.amounts.hold != Amount::ZERO);
+        holds.map_or(Ok(()), |leg| Err(NamedError::Holds(self.spec(leg.slot).id)))
+    }
+
+    pub(super) fn apply_named(&mut self, record: &Record) -> Result<(), ReplayError> {
+        let (hold, fact, opens, at_ms) = match record {
+            Record::Named { hold, fact, opens, at_ms } => (hold, fact, opens, at_ms),
+            Record::NamedEnded { door, key, at_ms } => {
+                return self.apply_named_ended(*door, *key, *at_ms);
+            }
+            _ => unreachable!("chosen by the caller"),
+        };
+        let wrong = |error| ReplayError::Named { key: hold.key, error };
+        let changes = self.changes(hold).map_err(wrong)?;
+        if *opens != changes.at.is_none() {
+            return Err(wrong(NamedError::Missing));
+        }
+        self.check_room(&changes).map_err(wrong)?;
+        if !fact {
+            changes.check_ask().map_err(wrong)?;
+        }
+        self.pass_to(*at_ms)?;
+        for change in changes.all() {
+            let budget = &mut self.budgets[change.slot as usize];
+            budget.named += u32::from(change.is_new);
+            let (chain, levels) = (budget.chain, budget.levels);
+            for level in &chain[..levels] {
+                self.budgets[*level as usize].move_named(change, *at_ms);
+            }
+        }
+        self.keep_named(hold, &changes);
+        Ok(())
+    }
+
+    fn keep_named(&mut self, hold: &NamedHold, changes: &Changes) {
+        let leg = |change: &Change| Leg { slot: change.slot, amounts: change.after };
+        let Some(at) = changes.at else {
+            let mut legs = changes.all().iter().map(leg);
+            let row = Row {
+                key: hold.key,
+                label: hold.label.clone(),
+                first: legs.next().expect("1 to 8 legs"),
+                more: legs.collect(),
+                door: hold.door,
+            };
+            return self.named_rows.add(row, self.options.named_max);
+        };
+        let row = self.named_rows.pieces[at as usize / PIECE][at as usize % PIECE].as_mut();
+        let row = row.expect("indexed places have rows");
+        for change in changes.all().iter().filter(|change| !change.is_new) {
+            let known = row.legs_mut().find(|leg| leg.slot == change.slot);
+            known.expect("it is not new").amounts = change.after;
+        }
+        if changes.all().iter().any(|change| change.is_new) {
+            let new = changes.all().iter().filter(|change| change.is_new).map(leg);
+            row.more = row.more.iter().copied().chain(new).collect();
+        }
+    }
+
+    fn apply_named_ended(&mut self, door: Door, key: u128, at_ms: u64) -> Result<(), ReplayError> {
+        let wrong = |error| ReplayError::Named { key, error };
+        let at = self.named_rows.find(door, key).ok_or(wrong(NamedError::Missing))?;
+        self.check_end(at).map_err(wrong)?;
+        self.pass_to(at_ms)?;
+        for leg in self.named_rows.remove(at).legs() {
+            let budget = &mut self.budgets[leg.slot as usize];
+            budget.named -= 1;
+            if leg.slot >= MADE_SLOT && budget.named == 0 {
+                let (id, due_ms) = (budget.spec.id, budget.used_ms + budget.spec.idle_ms);
+                self.timeline.idle(id, due_ms.max(self.now_ms));
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes one of a snapshot. The books have its money already.
+    pub(super) fn restore_named(&mut self, hold: &NamedHold) -> Result<(), NamedError> {
+        let changes = self.changes(hold)?;
+        if changes.at.is_some() {
+            return Err(NamedError::Missing);
+        }
+        self.check_room_of_sums(&changes)?;
+        for change in changes.all() {
+            self.budgets[change.slot as usize].named += 1;
+            for level in self.chain(change.slot) {
+                let held = &mut self.budgets[level as usize].named_held;
+                *held = plus(*held, change.after.hold);
+            }
+        }
+        self.keep_named(hold, &changes);
+        Ok(())
+    }
+
+    fn check_room_of_sums(&self, changes: &Changes) -> Result<(), NamedError> {
+        for change in changes.all() {
+            for level in self.chain(change.slot) {
+                let held = self.at_level(level, changes.all(), |c| i128::from(c.after.hold.get()));
+                let held = held + i128::from(self.budget(level).named_held.get());
+                if held > i128::from(Books::EXPOSURE_MAX.get()) {
+                    return Err(NamedError::TooMuch(change.budget));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Budget {
+    /// Moves the difference on one level: in its books, on the present day, and in its other windows.
+    fn move_named(&mut self, change: &Change, at_ms: u64) {
+        let Change { before, after, .. } = change;
+        for ((line, before), (_, after)) in before.lines().zip(after.lines()) {
+            match before < after {
+                true => self.books.shift(Line::Free, line, minus(after, before)),
+                false => self.books.shift(line, Line::Free, minus(before, after)),
+            }
+        }
+        self.named_held = plus(minus(self.named_held, before.hold), after.hold);
+        if !self.day.is_empty() {
+            self.move_named_today(before, after);
+        }
+        if !self.windows.is_empty() {
+            self.move_named_windows(change, at_ms);
+        }
+    }
+
+    /// The day counts every named hold that is open, and what was booked on it. A credit lowers a line by what is there at most; what of
+    /// it was booked on other days is not booked anew by moving to another line.
+    fn move_named_today(&mut self, before: &LegAmounts, after: &LegAmounts) {
+        let day = &mut self.day_lines;
+        let held = &mut day[Line::Held as usize];
+        *held = plus(minus(*held, before.hold), after.hold);
+        let mut of_other_days = Amount::ZERO;
+        let lines = || before.lines().zip(after.lines()).skip(1);
+        for ((line, before), (_, after)) in lines().filter(|(before, after)| after.1 < before.1) {
+            let there = &mut day[line as usize];
+            let back = minus(before, after).min(*there);
+            *there = minus(*there, back);
+            of_other_days = plus(of_other_days, minus(minus(before, after), back));
+        }
+        for ((line, before), (_, after)) in lines().filter(|(before, after)| before.1 < after.1) {
+            let moved = minus(after, before).min(of_other_days);
+            of_other_days = minus(of_other_days, moved);
+            let there = &mut day[line as usize];
+            *there = plus(*there, minus(minus(after, before), moved));
+        }
+    }
+
+    /// Weeks and months count as the day does; a credit lowers them by what named holds booked in them at most. Shorter windows and
+    /// buckets count what is handed out, when it is, and get nothing back.
+    fn move_named_windows(&mut self, change: &Change, at_ms: u64) {
+        let Change { before, after, .. } = change;
+        let booked = after.booked() - before.booked();
+        let handed_out =
+            Amount::new(i64::try_from((booked + change.raise()).max(0)).expect("checked"));
+        let amount =
+            |of: i128| Amount::new(i64::try_from(of).expect("checked before it is booked"));
+        for (window, used) in self.windows_mut() {
+            if window.is_day() || used.until_ms == 0 {
+                continue;
+            }
+            if !window.is_of_days() {
+                *used = if window.is_bucket() { used.refilled(*window, at_ms) } else { *used };
+                used.take(handed_out);
+                continue;
+            }
+            used.used = plus(minus(used.used, before.hold), after.hold);
+            let booked = booked.max(-i128::from(used.rest));
+            used.used = plus(used.used, amount(booked));
+            used.rest = u64::try_from(i128::from(used.rest) + booked).expect("not below zero");
+        }
+    }
+}
