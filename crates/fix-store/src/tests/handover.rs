@@ -182,12 +182,16 @@ fn a_kill_at_any_moment_leaves_what_was_written() {
 #[test]
 fn so_it_is_where_the_disk_fails_once() {
     numbers::growth::set(GROWTH);
-    for (steps, segment_bytes, durabilities) in
-        [(0, 1 << 20, SEALED), (1, 1 << 20, MIXED), (2, 700, SEALED), (usize::MAX, 1 << 20, MIXED)]
-    {
+    let lives =
+        [(0, 1 << 20, SEALED), (1, 1 << 20, MIXED), (2, 700, SEALED), (usize::MAX, 1 << 20, MIXED)];
+    for (turn, (steps, segment_bytes, durabilities)) in (0..).zip(lives) {
         set_steps(steps);
         at_each_operation(&[Fault::Once], |root, planted| {
             let lived = lived(root, durabilities, segment_bytes, Some(planted));
+            // Every operation fails in all lives; the lives take turns in where they end. A life does the same thing 30 times.
+            if planted.after % 4 != turn {
+                return;
+            }
             let failed = usize::try_from(planted.after).unwrap();
             // Often behind the failure, and then now and then.
             let is_end = |at: usize| at > failed && (at < failed + 25 || at % 20 == failed % 20);
