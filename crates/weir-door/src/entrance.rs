@@ -20,6 +20,7 @@ impl Entrance {
     }
 
     /// Does it let everybody in?
+    #[inline]
     pub fn is_open(&self) -> bool {
         self.key.is_none() && self.tokens.is_none()
     }

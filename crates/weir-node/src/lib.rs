@@ -9,10 +9,9 @@
 //! ```
 //!
 //! - [`start`] takes cores and addresses, starts the threads and stops them: [`start::Engine`].
-//! - `worker` is one worker, behind all doors; `doors::openrtb` is what it does between a bid request and its bids.
+//! - `worker` is one worker, behind all doors; [`doors`] has the list of them. What a door is, stands in `weir-door`.
 //! - [`bank`] is the bank's thread; its parts are keys, what pacing learned, reconciliation, recovery, and rows for the survey.
-//! - `messages` pass between workers and bank; [`counters`] and [`pulse`] are written by one thread and read by others.
-//! - `pending` is the waiting room of all doors, `money` and `till` are how they ask for money and for everything of the bank.
+//! - `messages` pass between workers and bank; [`pulse`] is written by the bank and read by others.
 //! - [`stages`] names what the time of a thread goes into, [`measured`] reads it.
 //! - [`whole_folder`] makes the folders of stores, whole or not at all.
 //! - [`reconcile_file`] reads the lines of what an exchange says of bids.

@@ -21,7 +21,7 @@ const UNITS: [&str; 10] = [
 const CLIENT: &str = "admin-client";
 const TOOLS: [&str; 1] = ["watch-top"];
 /// What folds over the ledger's records: they need its types, and nothing else of it.
-const FOLDS: [&str; 1] = ["figures"];
+const FOLDS: [&str; 2] = ["figures", "figures-store"];
 /// Pure: no I/O, no threads, no clock, no randomness.
 const PURE: [&str; 13] = [
     "money",
@@ -168,7 +168,7 @@ fn families_depend_on_units_only() {
             let unit = UNITS.contains(&dependency.as_str());
             let same_family =
                 family(name) == family(&dependency) && !UNITS.contains(&name.as_str());
-            let folds = dependency == "ledger" && FOLDS.contains(&name.as_str());
+            let folds = dependency.starts_with("ledger") && FOLDS.contains(&name.as_str());
             let asks_a_node = dependency == CLIENT && TOOLS.contains(&name.as_str());
             assert!(
                 unit || same_family || asks_a_node || folds,
@@ -516,6 +516,14 @@ fn a_door_is_one_folder_and_the_lines_that_the_page_lists() {
         for (path, text) in sources(&folder) {
             let file = path.strip_prefix(root()).unwrap().to_str().unwrap().to_string();
             let own = |door: &str| file.starts_with(&format!("crates/weir-node/src/doors/{door}/"));
+            let door = file.strip_prefix("crates/weir-node/src/doors/");
+            let door = door.and_then(|rest| rest.split_once('/')).filter(|_| !own("echo"));
+            let of_node = door.and_then(|(door, _)| {
+                let of_itself = format!("crate::doors::{door}::");
+                let taken = |line: &str| line.contains("crate::") && !line.contains(&of_itself);
+                product_lines(&text).find(|(_, line)| taken(line))
+            });
+            assert_eq!(of_node, None, "{file}: a door stands on weir-door, not on weir-node");
             let names = |(_, line): (usize, &str)| line.to_lowercase().contains("openrtb");
             let elsewhere =
                 name != "door-openrtb" && !own("openrtb") && !file.ends_with("/tests.rs");
