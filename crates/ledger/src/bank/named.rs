@@ -544,7 +544,9 @@ impl Budget {
             }
             if !window.is_of_days() {
                 *used = if window.is_bucket() { used.refilled(*window, at_ms) } else { *used };
-                used.take(handed_out);
+                // What is beyond every limit needs no counting: it could come and go until no number holds it.
+                let sum = used.used.checked_add(handed_out).unwrap_or(Amount::new(i64::MAX));
+                used.used = sum.min(used.used.max(money::LIMIT_MAX));
                 continue;
             }
             used.used = plus(minus(used.used, before.hold), after.hold);

@@ -312,6 +312,24 @@ fn windows_count_what_is_open_and_what_is_booked_in_them() {
     }
 }
 
+/// The largest amounts may come and go within one window, and again.
+#[test]
+fn short_windows_count_no_further_than_any_limit() {
+    let most = 8 * money::LIMIT_MAX.get();
+    let window = |kind| WindowLimit { period: Period::Minute, kind, limit: Amount::new(900) };
+    for kind in [ledger::WindowKind::Fixed, ledger::WindowKind::Bucket] {
+        let fixed = [Period::Day, Period::Week].map(|of| WindowLimit::fixed(of, Amount::new(900)));
+        let windows = fixed.into_iter().fold(Windows::of([window(kind)]), Windows::with);
+        let mut bench = quiet(&[BudgetSpec { windows, ..spec(1, 1_000) }]);
+        for amount in [most, 0, most, 0, most, 0] {
+            assert_eq!(bench.state(hold(1, &[(1, filled(amount / 2, amount / 2))])), Ok(true));
+        }
+        assert_eq!([Period::Day, Period::Week].map(|of| bench.used(1, of)), [0, 0], "{kind:?}");
+        assert_eq!(bench.used(1, Period::Minute), money::LIMIT_MAX.get(), "{kind:?}");
+        bench.check();
+    }
+}
+
 /// A budget that was made on its first ask stays while a named hold is about it.
 #[test]
 fn an_idle_budget_stays_while_it_is_drawn_on() {
