@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::files::Folder;
 use crate::journal::{JournalOptions, Shared, lock, now_ms};
-use crate::snapshot::{Advanced, advance};
+use crate::snapshot::{Advanced, Keep, advance};
 use crate::watermark::Watermarks;
 use crate::write::prepare;
 
@@ -54,8 +54,10 @@ impl<F: Folder> Housekeeper<F> {
         let start = Instant::now();
         let prepared = prepare(&self.folder, self.options.segment_bytes);
         let options = &self.options;
+        let unread = options.unread.as_ref().map_or(u64::MAX, |unread| unread.load(Relaxed));
+        let keep = Keep { unread, ..options.keep };
         let advanced =
-            advance(&self.folder, &options.bank, &options.keep, now_ms(), &self.shared.stop);
+            advance(&self.folder, &options.bank, &keep, now_ms(), &self.shared.stop);
         let failure = prepared.map_err(|error| format!("room for the next segment: {error}")).err();
         let failure = failure.or(advanced.as_ref().map_err(ToString::to_string).err());
         if let Some(failure) = &failure

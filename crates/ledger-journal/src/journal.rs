@@ -52,6 +52,8 @@ pub struct JournalOptions {
     pub segment_bytes: u64,
     /// Snapshots and retention.
     pub keep: Keep,
+    /// Where whoever follows the journal notes [`Keep::unread`].
+    pub unread: Option<Arc<AtomicU64>>,
     /// What the bank runs with; snapshots are replayed with it.
     pub bank: ledger::Options,
 }

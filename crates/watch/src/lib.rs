@@ -30,7 +30,7 @@ pub use assets::{Asset, ui_version};
 pub use auth::{AdminRole, Who};
 pub use board::Board;
 pub use history::History;
-pub use model::{Budget, Flags, Pacing, Reason, State, Status};
+pub use model::{Budget, Counted, Flags, Pacing, Reason, State, Status};
 pub use node::Node;
 pub use problem::{Kind as ProblemKind, problem};
 pub use server::{Options, Server, StartError};

@@ -238,4 +238,25 @@ pub struct State {
     pub refusals: u32,
     /// Of these with the verdict `top_refusal`.
     pub top_refusals: u32,
+    /// What its campaigns did, with those of budgets under it; `None` where nothing bids.
+    pub counted: Option<Counted>,
+}
+
+/// Impressions, and what was booked for them, since the figures of campaigns began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Counted {
+    /// Holds that were settled, once each.
+    pub impressions: u64,
+    /// Base units of the budget's unit.
+    pub spend: Amount,
+}
+
+impl Counted {
+    /// The price of a thousand impressions, rounded up to a base unit; `None` without any.
+    #[must_use]
+    pub fn cpm(&self) -> Option<i128> {
+        let impressions = i128::from(self.impressions);
+        let thousand = i128::from(self.spend.get()).checked_mul(1_000)?;
+        (impressions > 0).then(|| (thousand + impressions - 1) / impressions)
+    }
 }

@@ -34,7 +34,7 @@ use crate::doors::keys::desk::KeysDesk;
 use crate::doors::{self, DoorTerms, Doors, Parts};
 use crate::error::{StartError, system};
 use crate::known::Permits;
-use crate::measured::{NodeProbes, Sources};
+use crate::measured::Sources;
 use crate::memory::{self, Part};
 use crate::messages::{Down, Up};
 use crate::pulse::Pulse;
@@ -167,6 +167,7 @@ pub struct Engine {
     handles: Vec<Handle>,
     counters: Vec<Arc<WorkerCounters>>,
     pulse: Arc<Pulse>,
+    figures: figures_store::Desk,
     sources: Arc<Sources>,
     workers: Vec<WorkerThread>,
     commands: Commands<Command>,
@@ -240,29 +241,28 @@ impl Engine {
         let counters: Vec<_> = ends.iter().map(|end| Arc::clone(&end.counters)).collect();
         let handles: Vec<_> = ends.iter().map(|end| end.handle.clone()).collect();
         let (probes, sources) = Sources::new(config.probes.every, &counters);
-        let NodeProbes { workers: worker_probes, bank: laps, writer } = probes;
-        let (pulse, keys) = (Arc::clone(&start.pulse), start.keys.ring(&start.bank));
+        let (pulse, figures) = (Arc::clone(&start.pulse), start.figures.desk().clone());
+        let keys = start.keys.ring(&start.bank);
         let (commands, inbox) = mpsc::channel();
         let (secret, tick_ms) = (table::Secret::new(facts.secret), config.pacing.tick_ms);
         let (slots, rest) = (start.bank.slots(), cores.rest);
         let callers = Callers::new(answer_secret(&start.bank), tokens.of("spend").cloned());
         let bank = spawn("bank", move || {
             confine(&rest);
-            let probes = BankProbes { bank: laps, writer };
+            let probes = BankProbes { bank: probes.bank, writer: probes.writer };
             run_bank(BankThread::new(start, links, inbox, secret, tick_ms, probes), callers)
         })?;
-        let (thread, profiled) = (bank.thread().clone(), profiles.clone());
         let desks = terms.desks(listeners.iter().map(|(on, _)| *on).zip(&handles));
         let common = Common {
             facts,
-            parts: Parts { terms, profiles: profiled },
+            parts: Parts { terms, profiles: profiles.clone() },
             transport,
-            bank: thread,
+            bank: bank.thread().clone(),
             keys,
             purses,
             slots,
         };
-        let seats = ends.into_iter().zip(worker_probes).zip(listeners).zip(&cores.workers);
+        let seats = ends.into_iter().zip(probes.workers).zip(listeners).zip(&cores.workers);
         let seats = seats.map(|(((end, probes), (on, listeners)), core)| {
             let core = core.filter(|_| config.workers.pin);
             Seat { end, probes, on, listeners, core }
@@ -273,6 +273,7 @@ impl Engine {
             handles,
             counters,
             pulse,
+            figures,
             sources: Arc::new(sources),
             workers: Vec::new(),
             commands,
@@ -325,6 +326,12 @@ impl Engine {
     #[must_use]
     pub fn counters(&self) -> &[Arc<WorkerCounters>] {
         &self.counters
+    }
+
+    /// Impressions and spend of every budget.
+    #[must_use]
+    pub fn figures(&self) -> &figures_store::Desk {
+        &self.figures
     }
 
     /// Signs of life of the bank.

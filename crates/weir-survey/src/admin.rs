@@ -15,6 +15,7 @@ use axum::routing::{get, post};
 use axum::{Extension, Json, Router};
 use clap::ValueEnum;
 use door_transport::Handle;
+use figures_store::Desk;
 use gate_auction::Fates;
 use gate_profile::{Profiles, UpdateError};
 use ledger::{Amount, WindowKind, WindowLimit};
@@ -65,6 +66,7 @@ struct Shared {
     handles: Vec<Handle>,
     counters: Vec<Arc<WorkerCounters>>,
     pulse: Arc<Pulse>,
+    figures: Desk,
     profiles: Profiles,
     fix: Option<FixDesk>,
     vault: Option<KeysDesk>,
@@ -99,6 +101,7 @@ impl Status {
             handles: engine.handles().to_vec(),
             counters: engine.counters().to_vec(),
             pulse: Arc::clone(engine.pulse()),
+            figures: engine.figures().clone(),
             profiles: engine.profiles().clone(),
             fix: engine.fix().cloned(),
             vault: engine.vault().cloned(),
@@ -184,6 +187,10 @@ impl Status {
     }
 
     /// Signs of life of the bank.
+    pub(crate) fn figures(&self) -> &Desk {
+        &self.0.figures
+    }
+
     pub(crate) fn pulse(&self) -> &Pulse {
         &self.0.pulse
     }

@@ -6,7 +6,9 @@
 use std::sync::Arc;
 
 use counters::{Definition, Family, Kind, Unit, counters};
+use door_spend::gate::counts as spend;
 use door_transport::{CloseReason, Counters, HandshakeFailure};
+use figures_store::Progress;
 use ledger_journal::Kept;
 use serde_json::{Map, Value, json};
 use weir_door::WorkerCounters;
@@ -15,7 +17,6 @@ use weir_node::doors::batch::counts::BatchCounts;
 use weir_node::doors::fix::counts::FixCounts;
 use weir_node::doors::keys::counts::KeysCounts;
 use weir_node::doors::openrtb::counts::{Happening, Reasons, happenings};
-use weir_node::doors::spend::counts as spend;
 use weir_node::memory::{self, Memory};
 use weir_till::Totals;
 use wire::{Reason, Verdict};
@@ -176,6 +177,7 @@ struct Places<'a> {
     file: Option<&'a FileCounts>,
     clock: Option<&'a ClockCounts>,
     memory: Option<Memory>,
+    figures: Option<Progress>,
 }
 
 impl Registry {
@@ -191,6 +193,7 @@ impl Registry {
             file: Some(&file),
             clock: Some(&clock),
             memory: Some(Memory::read()),
+            figures: Some(status.figures().progress()),
         })
     }
 
@@ -203,7 +206,7 @@ impl Registry {
     }
 
     fn of(places: Places<'_>) -> Registry {
-        let Places { loops, workers, report, profiles, file, clock, memory } = places;
+        let Places { loops, workers, report, profiles, file, clock, memory, figures } = places;
         let openrtb = workers.iter().map(|worker| worker.of());
         let mut all = Registry::default();
         all.add(Totals::DEFINITIONS, report.iter().map(|report| report.totals.values()));
@@ -252,6 +255,7 @@ impl Registry {
         all.add(ClockCounts::DEFINITIONS, clock.iter().map(|clock| clock.values()));
         all.add(Memory::DEFINITIONS, memory.iter().map(Memory::values));
         all.each(PARTS, memory.map(|_| memory::by_part()));
+        all.add(Progress::DEFINITIONS, figures.iter().map(Progress::values));
         all
     }
 

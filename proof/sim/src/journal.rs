@@ -38,6 +38,7 @@ impl Sizes {
             snapshot_bytes: segment_bytes * rng.below(4),
             bytes_max: segment_bytes * rng.below(6),
             ms_max: if rng.chance(500) { u64::MAX } else { rng.below(20_000) },
+            unread: u64::MAX,
         };
         let unsealed_bytes_max = if rng.chance(300) { 2_000 + rng.index(20_000) } else { 1 << 24 };
         Sizes { segment_bytes, unsealed_bytes_max, keep }

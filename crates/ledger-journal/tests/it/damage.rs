@@ -9,7 +9,8 @@ use ledger_journal::snapshot::{Keep, advance};
 use ledger_journal::{Disk, Durability, Writer, recover};
 
 const SIZES: [usize; 3] = [9, 2, 14];
-pub(crate) const KEEP_ALL: Keep = Keep { snapshot_bytes: 1, bytes_max: u64::MAX, ms_max: u64::MAX };
+pub(crate) const KEEP_ALL: Keep =
+    Keep { snapshot_bytes: 1, bytes_max: u64::MAX, ms_max: u64::MAX, unread: u64::MAX };
 
 /// Four segments and a snapshot of the first three.
 fn made() -> Made {

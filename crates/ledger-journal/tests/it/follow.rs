@@ -204,6 +204,7 @@ fn a_reader_keeps_up_with_a_running_journal() {
             durability,
             segment_bytes: 0,
             keep: KEEP_ALL,
+            unread: None,
             bank: options(),
         };
         let log = writer(disk.clone(), EMPTY);

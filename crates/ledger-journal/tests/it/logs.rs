@@ -251,6 +251,7 @@ fn start(log: Client) -> io::Result<Journal> {
         durability: Durability::Sealed,
         segment_bytes: 0,
         keep: KEEP_ALL,
+        unread: None,
         bank: options(),
     };
     Journal::start(Mem::default(), log, options, std::thread::current())

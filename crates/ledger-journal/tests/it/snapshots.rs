@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use ledger_journal::snapshot::{Advanced, Keep, advance, load, snapshots};
-use ledger_journal::{Fault, Log, ReadError, RecoverError, prepare, segments};
+use ledger_journal::{Fault, Log, ReadError, RecoverError, prepare, segment_head, segments};
 
 use crate::damage::KEEP_ALL;
 use crate::files::{AT_MS, EMPTY, Flaky, Lands, Mem, groups, writer};
@@ -11,7 +11,7 @@ use crate::history::{Made, Work, options, replay, start};
 
 const SIZES: [usize; 2] = [11, 3];
 /// Nothing is kept but what two snapshots need.
-const KEEP_LITTLE: Keep = Keep { snapshot_bytes: 1, bytes_max: 0, ms_max: 0 };
+const KEEP_LITTLE: Keep = Keep { snapshot_bytes: 1, bytes_max: 0, ms_max: 0, unread: u64::MAX };
 
 fn keep(folder: &Mem, keep: &Keep) -> Advanced {
     advance(folder, &options(), keep, AT_MS + 10, &AtomicBool::new(false)).unwrap()
@@ -139,6 +139,10 @@ fn retention_keeps_what_is_wanted() {
     let by_size = Keep { bytes_max: bytes as u64, ..KEEP_ALL };
     let removed = keep(&made_all.folder, &by_size).removed;
     assert_eq!(removed, ["segment-0000000001.weir", &snapshots[0], "segment-0000000002.weir"]);
+    // What is not read stays, however old, and so does the last record that was.
+    let third = segment_head(&made_all.folder, 3).unwrap().position.sequence;
+    let unread = Keep { bytes_max: 0, unread: third, ..KEEP_ALL };
+    assert_eq!(keep(&made_all.folder, &unread).removed, [""; 0]);
     // By age: all that two snapshots do not need are older than that.
     let by_age = Keep { ms_max: 9, ..KEEP_ALL };
     keep(&made_all.folder, &by_age);

@@ -25,6 +25,7 @@ where
         durability: Durability::Sealed,
         segment_bytes: 0,
         keep: KEEP_ALL,
+        unread: None,
         bank: options(),
     };
     let writer = writer(folder.clone(), EMPTY);
@@ -112,6 +113,7 @@ fn the_end_does_not_wait_for_more_to_gather() {
         durability: Durability::Sealed,
         segment_bytes: 0,
         keep: KEEP_ALL,
+        unread: None,
         bank: options(),
     };
     let writer = writer(folder.clone(), EMPTY);
@@ -194,6 +196,7 @@ fn the_housekeeper_makes_snapshots() {
         durability: Durability::Sealed,
         segment_bytes: 0,
         keep: KEEP_ALL,
+        unread: None,
         bank: options(),
     };
     let writer = writer(folder.clone(), recovered.tail);

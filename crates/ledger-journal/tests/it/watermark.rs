@@ -168,6 +168,7 @@ fn a_running_journal_notes_what_it_sealed_when_it_ends() {
         durability: Durability::Sealed,
         segment_bytes: 0,
         keep: KEEP_ALL,
+        unread: None,
         bank: options(),
     };
     let marks = Watermarks::new(folder.clone(), folder.clone(), NODE, 1, [0, 1]);

@@ -132,6 +132,12 @@ pub(super) struct BudgetRow<'a> {
     top_refusals_per_s: f64,
     /// Spent in the last 60 s.
     spend_minute: DecimalAmount,
+    /// Billed impressions of its campaigns and of those under it, since `figures.since_ms` of `/stat`; null where nothing bids.
+    #[schema(required)]
+    impressions: Option<u64>,
+    /// What a thousand of them cost, rounded up; null without any.
+    #[schema(required)]
+    cpm: Option<DecimalAmount>,
     /// IANA name of its time zone.
     #[schema(example = "Europe/Berlin")]
     tz: &'a str,
@@ -198,6 +204,11 @@ impl<'a> BudgetRow<'a> {
             top_refusal: verdict_word(state.top_refusal),
             top_refusals_per_s: per_s(state.top_refusals),
             spend_minute: decimal(state.spend_minute),
+            impressions: state.counted.map(|counted| counted.impressions),
+            cpm: state
+                .counted
+                .and_then(|counted| counted.cpm())
+                .map(|cpm| DecimalAmount::sum(cpm, budget.unit)),
             tz: &budget.zone,
             start_ms: budget.start_ms,
             end_ms: budget.end_ms,

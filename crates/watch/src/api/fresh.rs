@@ -121,6 +121,7 @@ fn with_amounts(state: State, now: &State) -> State {
         grants: state.grants,
         refusals: state.refusals,
         top_refusals: state.top_refusals,
+        counted: state.counted,
         ..*now
     }
 }

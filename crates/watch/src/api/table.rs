@@ -22,7 +22,7 @@ use crate::{Budget, Flags, Reason};
 /// Budgets that are written in one go: the loop serves others in between.
 const ROWS: usize = 512;
 
-const HEAD: [&str; 31] = [
+const HEAD: [&str; 33] = [
     "id",
     "handle",
     "name",
@@ -54,6 +54,8 @@ const HEAD: [&str; 31] = [
     "pacing",
     "parent",
     "flags",
+    "impressions",
+    "cpm",
 ];
 
 /// Downloads all budgets that match as CSV: amounts as decimal text in the budget's unit, windows as in a budgets file, times in RFC 3339, UTC.
@@ -110,6 +112,7 @@ fn line(view: &View, place: usize) -> Option<Vec<String>> {
     let flags = Flags::ALL.iter().filter(|(bit, _)| state.flags.has(*bit)).map(|(_, name)| *name);
     let flags: Vec<&str> = flags.collect();
     let index = index_ppm(Row { budget, state, template: None });
+    let cpm = state.counted.and_then(|counted| counted.cpm());
     Some(vec![
         budget.id.to_string(),
         harmless(budget.handle.as_deref().unwrap_or_default()),
@@ -142,6 +145,8 @@ fn line(view: &View, place: usize) -> Option<Vec<String>> {
         budget.pacing.word().to_string(),
         budget.parent.map(|parent| parent.to_string()).unwrap_or_default(),
         flags.join(" "),
+        state.counted.map(|counted| counted.impressions.to_string()).unwrap_or_default(),
+        cpm.map(|cpm| budget.unit.format_sum(cpm).to_string()).unwrap_or_default(),
     ])
 }
 

@@ -82,6 +82,8 @@ columns! {
     Asks = "asks", Number;
     Grants = "grants", Number;
     Refusals = "refusals", Number;
+    Impressions = "impressions", Number;
+    Cpm = "cpm", Number;
 }
 
 /// What a row is sorted by in one column.
@@ -135,6 +137,8 @@ impl Column {
             Column::Asks => Some(rate(state.asks)),
             Column::Grants => Some(rate(state.grants)),
             Column::Refusals => Some(rate(state.refusals)),
+            Column::Impressions => Some(i128::from(state.counted?.impressions) * NANO),
+            Column::Cpm => state.counted?.cpm().map(|cpm| cpm * base(budget.unit)),
             _ => None,
         }
     }

@@ -12,7 +12,7 @@ use watch::node::{
     Action, AuditRecord, AuditRow, Detail, Edit, EditError, EditRows, Edited, EditedRow, Fields,
     Refusals, Refused, RowChange, RowProblem, RowResult,
 };
-use watch::{Budget, Flags, Node, Options, Pacing, Reason, Server, State, Status};
+use watch::{Budget, Counted, Flags, Node, Options, Pacing, Reason, Server, State, Status};
 
 type Answers = HashMap<Box<str>, ([u8; 32], Edited)>;
 
@@ -116,6 +116,7 @@ fn row(id: u64, fields: &Fields, revision: u64, now_ms: u64) -> (Budget, State) 
         grants: asks / 2,
         refusals: asks - asks / 2,
         top_refusals: asks / 3,
+        counted: id.is_multiple_of(2).then_some(Counted { impressions: id % 4 * 1_000, spend: spent }),
     };
     (budget, state)
 }

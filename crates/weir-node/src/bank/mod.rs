@@ -3,6 +3,7 @@
 
 mod callers;
 mod command;
+pub(crate) mod figures;
 mod key_alarm;
 pub(crate) mod keys;
 mod look;
@@ -20,6 +21,7 @@ use std::sync::mpsc::{Receiver as Commands, Sender as Reply, TryRecvError};
 use std::time::Duration;
 
 use door_transport::Waker;
+use figures_store::Follow;
 use gate_pacing::{Before, Pace};
 use ledger::{
     Bank, BudgetSpec, Claimed, EditReason, Keyed, MADE_SLOT, MemoAnswer, MemoRefusal, Out, Record,
@@ -45,6 +47,7 @@ use crate::pulse::Pulse;
 use crate::stages::BankStage;
 pub(crate) use callers::Callers;
 pub use command::{AboutBudget, Applied, BooksPage, Command, Judged, Refusal, Report, ask};
+use figures::FiguresThread;
 use key_alarm::KeyAlarm;
 use keys::Keys;
 use openings::Openings;
@@ -120,6 +123,7 @@ pub(crate) struct BankThread {
     out: Out,
     clock: NodeClock,
     journal: Journal,
+    figures: FiguresThread,
     laps: Laps<BankStage>,
     /// With the first sequence that need not be sealed for it, in order.
     held: VecDeque<(u64, AwaitingSeal)>,
@@ -175,6 +179,8 @@ pub(crate) struct Start {
     pub(crate) writer: Writer<Disk>,
     pub(crate) journal: JournalOptions,
     pub(crate) watermarks: Option<Watermarks<Disk>>,
+    /// What folds the journal into figures of campaigns.
+    pub(crate) figures: Follow<Disk>,
     /// What pacing learned, and what keeps it.
     pub(crate) memory: Memory,
     pub(crate) saver: PacingSaver,
@@ -218,6 +224,7 @@ impl BankThread {
             writer,
             journal,
             watermarks,
+            figures,
             memory,
             saver,
             pacing,
@@ -225,6 +232,7 @@ impl BankThread {
         } = start;
         let wake = std::thread::current();
         let journal = Journal::start_measured(disk, writer, journal, wake, probes, watermarks)?;
+        let figures = FiguresThread::start(figures, journal.status())?;
         let clock = NodeClock::not_before(bank.now_ms());
         bank.steady(clock.steady_ms());
         Ok(BankThread {
@@ -251,6 +259,7 @@ impl BankThread {
             snapshot: 0,
             out,
             journal,
+            figures,
             laps,
             held: VecDeque::new(),
             failing: false,
@@ -347,6 +356,7 @@ impl BankThread {
         let id = |slot| self.bank.spec(slot).id;
         self.saver.finish(&self.pacer, id, self.bank.slots());
         let finished = self.journal.finish(FINISH);
+        drop(self.figures);
         if let Err(error) = &finished {
             tracing::error!(error, "what the journal could not seal was not acknowledged");
         }

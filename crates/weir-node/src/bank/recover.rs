@@ -2,6 +2,7 @@
 //! take it is known before any door opens.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use ledger::{Bank, PurseOptions};
@@ -12,7 +13,7 @@ use weir_door::DoorFacts;
 use weir_pacer::PacerOptions;
 use wire::journal::SCHEMA_VERSION;
 
-use super::{Start, keys, pacing_store};
+use super::{Start, figures, keys, pacing_store};
 use crate::error::StartError;
 use crate::known::{self, Permits};
 
@@ -42,21 +43,14 @@ pub(crate) fn recover(
     })?;
     let ledger_journal::Recovered { mut bank, tail, report } = recovered;
     let now_ms = NodeClock::new().now_ms();
-    if bank.now_ms() > now_ms {
-        tracing::warn!(
-            ahead_ms = bank.now_ms() - now_ms,
-            "the journal's last record is from the future: the node's clock stands still until then"
-        );
-    }
+    log_a_future(&bank, now_ms);
     let (keys, mut out) = (keys::Keys::new(config), ledger::Out::default());
     let (before, first) = (bank.run(), tail.position.sequence);
     bank.start_run(now_ms, &mut out);
     if report.given_up.is_some() {
         note_accepted(&config.node.data_dir, &known, first, &mut bank, &mut out).map_err(failed)?;
     } else if known.accepted.is_some() {
-        tracing::warn!(
-            "--accept-rollback does nothing: the journal has all that was sealed; leave the flag out"
-        );
+        tracing::warn!("{NOTHING_ACCEPTED}");
     }
     keys.ensure(&mut bank, &mut out)?;
     tracing::info!(
@@ -69,18 +63,41 @@ pub(crate) fn recover(
         "journal read, sums checked"
     );
     let segment_bytes = config.journal.segment_bytes;
+    let end = tail.position;
     let mut writer = Writer::new(disk.clone(), config.node.id, segment_bytes, tail);
     writer.open(now_ms).map_err(failed)?;
     if let Some(from) = report.version.filter(|found| *found < SCHEMA_VERSION) {
         tracing::info!("journal format raised from {from} to {SCHEMA_VERSION}");
     }
     let watermarks = watermarks(config, &disk, first, [before, bank.run()], now_ms);
-    let journal = journal_options(config, options);
+    let figures = figures::open(config, &disk, &end, &options)?;
+    let journal = journal_options(config, options, figures.desk().unread());
     let data = &config.node.data_dir;
-    let (memory, saver) = (pacing_store::load(data), pacing_store::PacingSaver::start(data)?);
     let pacing = PacerOptions { win_notices: config.ledger.win_notices, ..PacerOptions::default() };
-    let pulse = Arc::default();
-    Ok(Start { bank, out, keys, disk, writer, journal, watermarks, memory, saver, pacing, pulse })
+    Ok(Start {
+        bank,
+        out,
+        keys,
+        disk,
+        writer,
+        journal,
+        watermarks,
+        figures,
+        memory: pacing_store::load(data),
+        saver: pacing_store::PacingSaver::start(data)?,
+        pacing,
+        pulse: Arc::default(),
+    })
+}
+
+/// Warns where the journal ends after this time.
+fn log_a_future(bank: &Bank, now_ms: u64) {
+    if bank.now_ms() > now_ms {
+        tracing::warn!(
+            ahead_ms = bank.now_ms() - now_ms,
+            "the journal's last record is from the future: the node's clock stands still until then"
+        );
+    }
 }
 
 /// Reads the journal, and says each second how far that is, and what a crash had left.
@@ -145,6 +162,9 @@ fn note_accepted(
     Ok(())
 }
 
+const NOTHING_ACCEPTED: &str =
+    "--accept-rollback does nothing: the journal has all that was sealed; leave the flag out";
+
 /// Numbers of grants that are passed over beyond those that the watermark tells of, which lags behind the journal.
 const NUMBERS_SPARED: u64 = 1 << 14;
 /// Numbers of grants that are passed over at most: two records each, all in the first group of the run.
@@ -169,7 +189,11 @@ fn watermarks(
     Some(watermarks)
 }
 
-fn journal_options(config: &Config, bank: ledger::Options) -> JournalOptions {
+fn journal_options(
+    config: &Config,
+    bank: ledger::Options,
+    unread: Arc<AtomicU64>,
+) -> JournalOptions {
     let j = &config.journal;
     JournalOptions {
         gather: Duration::from_micros(j.gather_us),
@@ -181,7 +205,9 @@ fn journal_options(config: &Config, bank: ledger::Options) -> JournalOptions {
             snapshot_bytes: j.snapshot_bytes,
             bytes_max: j.keep_bytes_max,
             ms_max: j.keep_days_max * 86_400_000,
+            unread: u64::MAX,
         },
+        unread: Some(unread),
         bank,
     }
 }

@@ -5,12 +5,13 @@ use std::sync::mpsc::{Sender as Commands, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant as Clock};
 
+use figures_store::Total;
 use gate_auction::Fates;
 use ledger::{Amount, WindowKind, WindowLimit};
 use money::Instant;
 use watch::board::View;
 use watch::model::WindowUse;
-use watch::{Budget, Flags, Pacing, Reason, State, Status};
+use watch::{Budget, Counted, Flags, Pacing, Reason, State, Status};
 use weir_budgets::campaign_index::CampaignIndex;
 use weir_edits::Statics;
 use weir_node::bank::rows::{Scene, SlotSpec, SurveyRow};
@@ -112,6 +113,8 @@ struct Roll {
     budgets: Arc<[Budget]>,
     slots: Vec<u32>,
     edited: Vec<bool>,
+    /// By slot: it bids, or a budget under it does.
+    bids: Vec<bool>,
     by_id: Arc<HashMap<u64, u32>>,
 }
 
@@ -234,6 +237,8 @@ impl<C: Catalogue, O: Outlet> Survey<C, O> {
         let slots = budgets.iter().filter_map(|(budget, _)| by_id.get(&budget.id).copied());
         let slots = slots.collect();
         let edited = budgets.iter().map(|(_, edited)| *edited).collect();
+        let campaigns = budgets.iter().filter(|(budget, _)| budget.campaign);
+        let bids = bids(&self.rows, campaigns.filter_map(|(budget, _)| by_id.get(&budget.id)));
         let made = self.made.budgets();
         let by_id = by_id.into_iter().chain(made.map(|(budget, slot)| (budget.id, slot))).collect();
         let made = self.made.budgets().map(|(budget, _)| budget.clone());
@@ -243,6 +248,7 @@ impl<C: Catalogue, O: Outlet> Survey<C, O> {
             made_of,
             slots,
             edited,
+            bids,
             budgets,
             by_id: Arc::new(by_id),
         };
@@ -347,8 +353,12 @@ impl<C: Catalogue, O: Outlet> Survey<C, O> {
         let tallies = tallies.lock().unwrap_or_else(PoisonError::into_inner);
         let shorts = Shorts::of(&self.rows, &tallies);
         let roll = std::mem::take(&mut self.roll);
-        let states = roll.slots.iter().zip(&roll.edited).map(|(slot, edited)| {
+        let ids = roll.slots.iter().map(|slot| self.rows[*slot as usize].line.id);
+        let totals = self.status.figures().totals(ids);
+        let all = roll.slots.iter().zip(&roll.edited).zip(totals);
+        let states = all.map(|((slot, edited), Total { impressions, spend })| {
             let at = *slot as usize;
+            let counted = roll.bids[at].then_some(Counted { impressions, spend });
             let row = &self.rows[at];
             let fates = self.fates.get(&row.line.id).map_or(&[][..], Vec::as_slice);
             let recent = tallies.recent(at);
@@ -366,7 +376,8 @@ impl<C: Catalogue, O: Outlet> Survey<C, O> {
             let since_ms = *since_ms;
             let spend_minute = Amount::new(self.spends.sum(*slot));
             let rates = Rates { recent, top, covered_ms: tallies.covered_ms() };
-            let state = State { status, reason, since_ms, spend_minute, ..of_row(row, *edited) };
+            let row = of_row(row, *edited);
+            let state = State { status, reason, since_ms, spend_minute, counted, ..row };
             rates.put(state)
         });
         let mut states: Vec<State> = states.collect();
@@ -399,6 +410,18 @@ impl<C: Catalogue, O: Outlet> Survey<C, O> {
     fn tallies(&self) -> std::sync::MutexGuard<'_, Tallies> {
         self.tallies.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Which budgets bid, or have some under them that do, by slot; `campaigns` are the slots of those that bid.
+fn bids<'s>(rows: &[SurveyRow], campaigns: impl Iterator<Item = &'s u32>) -> Vec<bool> {
+    let mut bids = vec![false; rows.len()];
+    campaigns.for_each(|slot| bids[*slot as usize] = true);
+    for (at, row) in rows.iter().enumerate().rev() {
+        if let Some(parent) = row.parent.filter(|_| bids[at]) {
+            bids[parent as usize] = true;
+        }
+    }
+    bids
 }
 
 /// How the budgets above each one stand, by slot. The ledger keeps parents in slots before their children.

@@ -294,3 +294,36 @@ fn an_expected_share_is_held_and_the_overspend_stays_within_its_bound() {
     assert!(books.settled + books.over_settled - books.limit <= 7_000);
     assert!(http.bid(&request("after", json!({}))).is_none());
 }
+
+/// Impressions and their spend, of the campaign and of what stands above it, are those of the books: live, after kills, and where the file of
+/// figures is gone or of another time.
+#[test]
+fn impressions_are_exact_after_kills() {
+    let above = json!({"id": 9, "name": "all", "unit": "USD", "limit": "1000"});
+    let mut node = patient(&[above, campaign(1, json!({"parent": 9}))]).start();
+    let mut billed = 0;
+    for life in 0..3 {
+        let mut http = Http::to(&node);
+        for number in 0..5 {
+            let bid = http.bid_soon(&request(format!("{life}/{number}"), json!({})));
+            assert_eq!([http.bill(&bid), http.bill(&bid)], [204; 2]);
+            billed += 1;
+        }
+        for id in [1, 9] {
+            let shown = || -> Value {
+                serde_json::from_str(&node.get(&format!("/v1/budgets/{id}")).1).unwrap()
+            };
+            wait_for("figures", || shown()["impressions"] == billed);
+            assert_eq!(
+                (node.budget(id).settled, &shown()["cpm"]),
+                (billed * 2_000, &json!("2.00"))
+            );
+        }
+        let file = node.data().join("figures/figures");
+        assert!(file.exists());
+        if life == 1 {
+            std::fs::remove_file(file).unwrap();
+        }
+        node = node.restart();
+    }
+}

@@ -1,0 +1,77 @@
+//! Where other threads read figures.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use counters::counters;
+use figures::{Figures, Total};
+
+counters! {
+    /// How far the figures of campaigns are.
+    #[derive(Clone, Copy, Debug, Default)]
+    pub struct Progress of u64, in "figures" {
+        since_ms: "When the first record that the figures count was made, ms since 1970; 0: none is counted yet.", level();
+        records: "The first record of the journal that is not counted; it follows `journal.sealed` within a second.", level();
+        saved: "The first record that is not in figures on the disk; where it stands still, the disk refuses them.", level();
+    }
+}
+
+/// The figures as they stand. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Desk {
+    figures: Arc<Mutex<Figures>>,
+    /// All records before this sequence are in figures that are on the disk.
+    unread: Arc<AtomicU64>,
+}
+
+impl Desk {
+    pub(crate) fn new(figures: Figures) -> Desk {
+        let unread = Arc::new(AtomicU64::new(figures.sequence()));
+        Desk { figures: Arc::new(Mutex::new(figures)), unread }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Figures> {
+        // Figures change by whole records: those of a thread that panicked are sound.
+        self.figures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that what is folded is on the disk.
+    pub(crate) fn note_saved(&self) {
+        let mut figures = self.lock();
+        figures.saved();
+        self.unread.store(figures.sequence(), Relaxed);
+    }
+
+    /// Returns what was counted of each of these budgets and of those under it; zero where nothing was.
+    #[must_use]
+    pub fn totals(&self, ids: impl Iterator<Item = u64>) -> Vec<Total> {
+        let figures = self.lock();
+        ids.map(|id| figures.total(id).unwrap_or_default()).collect()
+    }
+
+    /// Returns when the first record that was folded was made, ms since the Unix epoch; `None`: nothing was folded yet.
+    #[must_use]
+    pub fn since_ms(&self) -> Option<u64> {
+        self.lock().since_ms()
+    }
+
+    /// Returns the sequence of the next record: all before it are in the figures.
+    #[must_use]
+    pub fn sequence(&self) -> u64 {
+        self.lock().sequence()
+    }
+
+    /// Returns how far the figures are.
+    #[must_use]
+    pub fn progress(&self) -> Progress {
+        let figures = self.lock();
+        let since_ms = figures.since_ms().unwrap_or(0);
+        Progress { since_ms, records: figures.sequence(), saved: self.unread.load(Relaxed) }
+    }
+
+    /// Returns the sequence of the first record that a start would read again: the journal keeps its segment and what follows.
+    #[must_use]
+    pub fn unread(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.unread)
+    }
+}

@@ -1,0 +1,200 @@
+//! Follows the journal and folds.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use figures::{Figures, FoldError};
+use ledger_journal::files::Folder;
+use ledger_journal::snapshot::{load, snapshots};
+use ledger_journal::{Follower, Position, ReadError, segment_head, segments};
+
+use crate::desk::Desk;
+use crate::file::{FigureFile, Mark};
+
+/// What was folded is on the disk after this time at most.
+const SAVE_EVERY: Duration = Duration::from_secs(1);
+/// Between two looks at what is sealed.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Groups that are folded under one lock: readers wait no longer.
+const GROUPS_AT_ONCE: u32 = 64;
+
+/// Why figures cannot follow.
+#[derive(Debug, thiserror::Error)]
+pub enum FollowError {
+    /// The disk of the figures refuses.
+    #[error(transparent)]
+    Disk(#[from] disk::Error),
+    /// The journal cannot be read.
+    #[error(transparent)]
+    Journal(#[from] ReadError),
+    /// The same, or records that come next are gone.
+    #[error(transparent)]
+    Groups(#[from] ledger_journal::FollowError),
+    /// Records that cannot be folded.
+    #[error(transparent)]
+    Fold(#[from] FoldError),
+}
+
+/// Folds the journal of a folder.
+pub struct Follow<F: Folder> {
+    follower: Follower<F>,
+    file: FigureFile,
+    desk: Desk,
+    mark: Mark,
+    /// When it was saved last, or that was tried.
+    saved: Instant,
+    is_failing: bool,
+}
+
+impl<F: Folder + Clone> Follow<F> {
+    /// Takes up the figures that the file of `folder` has, or begins at the oldest record of the journal. `journal` ends at `tail`, and all of
+    /// it is sealed; `options` are those of its bank.
+    ///
+    /// # Errors
+    /// [`FollowError`].
+    pub fn open(
+        folder: &Path,
+        journal: &F,
+        tail: &Position,
+        options: &ledger::Options,
+    ) -> Result<Follow<F>, FollowError> {
+        let (mut file, mut found) = FigureFile::open(folder)?;
+        if let Some(why) = found.as_ref().and_then(|found| stranger(found, journal, tail)) {
+            drop(file);
+            (file, found) = (FigureFile::anew(folder, &why)?, None);
+        }
+        let (figures, mark) = match found {
+            Some(found) => found,
+            None => (begin(journal, options)?, Mark::NONE),
+        };
+        let follower = Follower::new(journal.clone(), figures.sequence());
+        let (desk, saved) = (Desk::new(figures), Instant::now());
+        Ok(Follow { follower, file, desk, mark, saved, is_failing: false })
+    }
+}
+
+impl<F: Folder> Follow<F> {
+    /// Returns where other threads read the figures.
+    #[must_use]
+    pub fn desk(&self) -> &Desk {
+        &self.desk
+    }
+
+    /// Folds all records before this sequence, which are sealed. `progress` is told how far it came, after some groups.
+    ///
+    /// # Errors
+    /// [`FollowError`]; what was folded before it stays.
+    pub fn catch_up(
+        &mut self,
+        sealed: u64,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<(), FollowError> {
+        while self.follower.sequence() < sealed {
+            let (before, mut left) = (self.follower.sequence(), GROUPS_AT_ONCE);
+            let (mut figures, mut folded) = (self.desk.lock(), Ok(()));
+            let mark = &mut self.mark;
+            self.follower.read_groups(sealed, &mut |group| {
+                folded = figures.fold(group.before.sequence, group.at_ms, group.records);
+                *mark = Mark::of(group);
+                left -= 1;
+                if folded.is_err() || left == 0 {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
+            })?;
+            drop(figures);
+            folded?;
+            progress(self.follower.sequence());
+            if self.follower.sequence() == before {
+                // A group that ends behind what is sealed.
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Has what was folded on the disk. Where the disk refuses, that is logged once, and tried again later.
+    pub fn save(&mut self) {
+        self.saved = Instant::now();
+        let Some(unsaved) = self.desk.lock().unsaved() else { return };
+        // Nobody else folds: readers need not wait for the disk.
+        match self.file.append(unsaved, self.mark) {
+            Ok(()) => {
+                self.desk.note_saved();
+                self.file.shorten(|| self.desk.lock().whole(), self.mark);
+                self.is_failing = false;
+            }
+            Err(error) => {
+                if !std::mem::replace(&mut self.is_failing, true) {
+                    tracing::warn!(%error, "the figures of campaigns are not saved; it will be tried again each second");
+                }
+            }
+        }
+    }
+
+    /// Follows, ten times per second, until `sealed` returns false, and saves at the end. `sealed` also returns the sequence before which all
+    /// records are sealed.
+    ///
+    /// # Errors
+    /// [`FollowError`]: from then on the figures stand still.
+    pub fn run(mut self, sealed: impl Fn() -> (bool, u64)) -> Result<(), FollowError> {
+        loop {
+            let (goes_on, sealed) = sealed();
+            self.catch_up(sealed, &mut |_| ())?;
+            if !goes_on || self.saved.elapsed() >= SAVE_EVERY {
+                self.save();
+            }
+            if !goes_on {
+                return Ok(());
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+}
+
+/// Says why figures do not belong to a journal, if they do not.
+fn stranger<F: Folder + Clone>(
+    (figures, mark): &(Figures, Mark),
+    journal: &F,
+    tail: &Position,
+) -> Option<String> {
+    let sequence = figures.sequence();
+    if sequence > tail.sequence {
+        return Some(format!(
+            "they stand at record {sequence}, and the journal ends before record {}",
+            tail.sequence
+        ));
+    }
+    if *mark == Mark::NONE {
+        return None;
+    }
+    let mut found = None;
+    let last =
+        Follower::new(journal.clone(), sequence - 1).read_groups(tail.sequence, &mut |group| {
+            found = Some(Mark::of(group));
+            ControlFlow::Break(())
+        });
+    match (last, found) {
+        (Err(error), _) => Some(format!("the records before {sequence} cannot be read: {error}")),
+        (Ok(()), Some(found)) if found == *mark => None,
+        (Ok(()), _) => {
+            Some(format!("the records before {sequence} are not those that were counted"))
+        }
+    }
+}
+
+/// Figures that begin at the oldest record of a journal.
+fn begin<F: Folder>(journal: &F, options: &ledger::Options) -> Result<Figures, FollowError> {
+    let oldest = match segments(journal)?.first() {
+        Some(number) => segment_head(journal, *number)?.position.sequence,
+        None => Position::START.sequence,
+    };
+    let mut figures = Figures::begin(oldest);
+    // The retention leaves a snapshot where the oldest segment begins.
+    if snapshots(journal)?.contains(&oldest) {
+        load(journal, oldest, options)?.bank.parts(&mut |part| figures.learn(&part));
+    }
+    Ok(figures)
+}

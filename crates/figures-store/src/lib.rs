@@ -1,0 +1,23 @@
+//! Keeps the figures of campaigns: follows the journal's sealed records, folds them, and has the result on a disk.
+//!
+//! ```text
+//!  journal ── Follower ──▶ Figures::fold ──▶ FigureFile: each second what changed, with the record that it leads to
+//!                              │
+//!                              └─▶ Desk: read by other threads
+//! ```
+//!
+//! - A kill loses nothing: the records that were folded and not saved are folded again. The journal keeps them until they are saved
+//!   ([`Desk::unread`]).
+//! - Figures that do not belong to the journal (damaged, lost, or of records that a rollback took away) are set aside, and the fold begins
+//!   again at the oldest record that the journal has: [`Desk::since_ms`] says when that was.
+//! - A disk that refuses to save stops nothing: the figures stay in memory, and it is tried again.
+
+#![forbid(unsafe_code)]
+
+mod desk;
+mod file;
+mod follow;
+
+pub use desk::{Desk, Progress};
+pub use figures::Total;
+pub use follow::{Follow, FollowError};
