@@ -15,6 +15,7 @@ mod answer;
 mod call;
 mod document;
 mod door;
+pub mod gate;
 mod json;
 mod key;
 mod problem;

@@ -6,11 +6,11 @@ pub mod batch;
 pub mod fix;
 pub mod keys;
 pub mod openrtb;
-pub mod spend;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use door_spend::gate::{SpendDoor, SpendTerms};
 use door_transport::cores::Placement;
 use door_transport::{Handle, Waker};
 use gate_profile::Profiles;
@@ -24,7 +24,6 @@ use fix::{FixDoor, FixTerms};
 use keys::desk::KeysDesk;
 use keys::{KeysDoor, KeysTerms, KeysThreads};
 use openrtb::{BidTerms, OpenRtbDoor};
-use spend::{SpendDoor, SpendTerms};
 use weir_door::{Door, DoorFacts, DoorSet, OnDoors, Tokens, WorkerCounters, doors};
 
 /// The doors of a worker, in the order of `weir_config::doors::DOORS`: what stage rows, metrics and status are made of.

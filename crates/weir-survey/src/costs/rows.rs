@@ -298,7 +298,7 @@ pub(crate) const ROWS: &[Row] = &[
     ),
     Row::new(
         "call",
-        "crates/weir-node/src/doors/spend/desk.rs",
+        "crates/door-spend/src/gate/desk.rs",
         (Worker, "spend_judge", Call),
         "The same purses and plans as the batch door's, so no client pays for the form of another.",
     ),

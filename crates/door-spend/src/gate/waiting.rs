@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use access::Principal;
-use door_spend::{Call, Form, Outcome};
 use door_transport::ConnId;
 use ledger::{Amount, Hold, Owner};
 use weir_till::{FillWait, Pending, Reply};
+
+use crate::{Call, Form, Outcome};
 
 /// Calls of a worker that may wait for money at once: a whole batch, and others beside it.
 pub(crate) const FILLS_MAX: usize = 16_384;
@@ -79,17 +80,17 @@ impl Job {
 
 /// An entry of a request.
 #[derive(Debug)]
-pub(crate) enum Entry {
+pub(crate) enum EntryState {
     Waits(Box<Job>),
     Done(Outcome),
 }
 
-impl Entry {
+impl EntryState {
     /// Has it its outcome, or has the bank been told what becomes of its money? What is judged behind it comes behind it at the bank.
     fn is_judged(&self) -> bool {
         match self {
-            Entry::Waits(job) => matches!(job.next, Next::Seal | Next::Keep),
-            Entry::Done(_) => true,
+            EntryState::Waits(job) => matches!(job.next, Next::Seal | Next::Keep),
+            EntryState::Done(_) => true,
         }
     }
 }
@@ -102,7 +103,7 @@ pub(crate) struct Request {
     pub(crate) form: Form,
     /// Who sent it.
     pub(crate) principal: Option<Arc<Principal>>,
-    entries: Vec<Entry>,
+    entries: Vec<EntryState>,
     /// How many of the first entries are judged: they are judged in order.
     judged: usize,
     /// Entries that wait, and how many did when it was opened: it has as many places.
@@ -115,7 +116,7 @@ pub(crate) struct Request {
 impl Request {
     /// The entry that is to be judged next.
     fn advance(&mut self) -> usize {
-        while self.entries.get(self.judged).is_some_and(Entry::is_judged) {
+        while self.entries.get(self.judged).is_some_and(EntryState::is_judged) {
             self.judged += 1;
         }
         self.judged
@@ -129,8 +130,8 @@ impl Request {
     /// The outcomes, in order; all of them are there.
     pub(crate) fn into_outcomes(self) -> impl Iterator<Item = Outcome> {
         self.entries.into_iter().map(|entry| match entry {
-            Entry::Done(outcome) => outcome,
-            Entry::Waits(_) => unreachable!("a request is answered when nothing of it waits"),
+            EntryState::Done(outcome) => outcome,
+            EntryState::Waits(_) => unreachable!("a request is answered when nothing of it waits"),
         })
     }
 }
@@ -172,7 +173,7 @@ impl WaitingCalls {
         principal: Option<Arc<Principal>>,
         outcomes: impl Iterator<Item = Outcome>,
     ) -> u32 {
-        let entries: Vec<Entry> = outcomes.map(Entry::Done).collect();
+        let entries: Vec<EntryState> = outcomes.map(EntryState::Done).collect();
         self.entries += entries.len();
         let (conn, judged, alone) = (Some(conn), entries.len(), Vec::new());
         let (left, waited) = (0, 0);
@@ -181,9 +182,9 @@ impl WaitingCalls {
     }
 
     /// Adds an entry to a request that is being opened.
-    pub(crate) fn push(&mut self, index: u32, entry: Entry) {
+    pub(crate) fn push(&mut self, index: u32, entry: EntryState) {
         let Some(request) = self.requests.get_mut(index) else { return };
-        let waits = usize::from(matches!(entry, Entry::Waits(_)));
+        let waits = usize::from(matches!(entry, EntryState::Waits(_)));
         request.entries.push(entry);
         request.left += waits;
         request.waited += waits;
@@ -210,7 +211,7 @@ impl WaitingCalls {
         let request = self.requests.get_mut(index)?;
         let next = request.advance();
         let is_ready =
-            matches!(&request.entries.get(next)?, Entry::Waits(job) if job.next == Next::Turn);
+            matches!(&request.entries.get(next)?, EntryState::Waits(job) if job.next == Next::Turn);
         u32::try_from(next).ok().filter(|_| is_ready)
     }
 
@@ -218,11 +219,11 @@ impl WaitingCalls {
     pub(crate) fn take(&mut self, reply: Reply) -> Option<(Box<Job>, Option<Arc<Principal>>)> {
         let request = self.requests.get_mut(reply.index)?;
         let entry = request.entries.get_mut(reply.entry as usize)?;
-        let taken = Entry::Done(Outcome::refused(wire::Verdict::Busy));
+        let taken = EntryState::Done(Outcome::refused(wire::Verdict::Busy));
         match std::mem::replace(entry, taken) {
-            Entry::Waits(job) => Some((job, request.principal.clone())),
-            Entry::Done(outcome) => {
-                *entry = Entry::Done(outcome);
+            EntryState::Waits(job) => Some((job, request.principal.clone())),
+            EntryState::Done(outcome) => {
+                *entry = EntryState::Done(outcome);
                 None
             }
         }
@@ -236,14 +237,14 @@ impl WaitingCalls {
     /// Puts a job back that waits on.
     pub(crate) fn put(&mut self, reply: Reply, job: Box<Job>) {
         let (request, entry) = self.place(reply);
-        request.entries[entry] = Entry::Waits(job);
+        request.entries[entry] = EntryState::Waits(job);
     }
 
     /// The end of a job that was taken.
     pub(crate) fn close(&mut self, reply: Reply, job: &Job, outcome: Outcome) {
         let (request, entry) = self.place(reply);
         request.alone.extend(job.confirmed_alone(&outcome));
-        request.entries[entry] = Entry::Done(outcome);
+        request.entries[entry] = EntryState::Done(outcome);
         request.left -= 1;
         if request.left == 0 {
             self.requests.done(reply.index);
@@ -252,9 +253,9 @@ impl WaitingCalls {
 
     /// Lets all callers go whose calls wait: the answer of each, with this outcome for what is under way. The calls go on.
     pub(crate) fn leave(&mut self, under_way: &Outcome) -> Vec<(ConnId, Form, Vec<Outcome>)> {
-        let told = |entry: &Entry| match entry {
-            Entry::Done(outcome) => outcome.clone(),
-            Entry::Waits(_) => under_way.clone(),
+        let told = |entry: &EntryState| match entry {
+            EntryState::Done(outcome) => outcome.clone(),
+            EntryState::Waits(_) => under_way.clone(),
         };
         let waiting = self.requests.iter_mut().filter(|request| request.left > 0);
         let answers = waiting.filter_map(|request| {
@@ -290,7 +291,7 @@ pub(crate) struct Fill {
 
 #[cfg(test)]
 mod tests {
-    use door_spend::{Budget, CallKind, Subject};
+    use crate::{Budget, CallKind, Subject};
     use wire::Verdict;
 
     use super::*;
@@ -308,11 +309,11 @@ mod tests {
         }
     }
 
-    fn job() -> Entry {
-        Entry::Waits(Box::new(Job::new(call())))
+    fn job() -> EntryState {
+        EntryState::Waits(Box::new(Job::new(call())))
     }
 
-    fn keep(waiting: &mut WaitingCalls, conn: u64, form: Form, entries: Vec<Entry>) -> u32 {
+    fn keep(waiting: &mut WaitingCalls, conn: u64, form: Form, entries: Vec<EntryState>) -> u32 {
         let index = waiting.open(ConnId::from_bits(conn), form, None, std::iter::empty());
         entries.into_iter().for_each(|entry| waiting.push(index, entry));
         assert!(waiting.opened(index).is_none(), "something of it waits");
@@ -337,7 +338,7 @@ mod tests {
             waiting.close(reply(index, 0), &job, outcome);
             waiting.next_complete().unwrap().take_alone()
         };
-        let key = door_spend::Keyed { key: 1, digest: 2 };
+        let key = crate::Keyed { key: 1, digest: 2 };
         assert_eq!(alone(true, None, granted()), [hold]);
         assert_eq!(alone(false, None, granted()), [], "it lapses by itself");
         assert_eq!(alone(true, Some(key), granted()), [], "a repeat gets its token");
@@ -352,7 +353,7 @@ mod tests {
     fn a_request_is_complete_when_nothing_of_it_waits() {
         let mut waiting = WaitingCalls::new(3);
         let done = Outcome::refused(Verdict::Paced);
-        let entries = vec![job(), Entry::Done(done.clone()), job()];
+        let entries = vec![job(), EntryState::Done(done.clone()), job()];
         let first = keep(&mut waiting, 1, Form::Batch, entries);
         assert!(waiting.has_room(), "what has its outcome takes no place");
         let second = keep(&mut waiting, 2, Form::One, vec![job()]);
@@ -380,7 +381,7 @@ mod tests {
         let mut waiting = WaitingCalls::new(4);
         let done = || Outcome::refused(Verdict::Paced);
         let index =
-            keep(&mut waiting, 1, Form::Batch, vec![job(), job(), Entry::Done(done()), job()]);
+            keep(&mut waiting, 1, Form::Batch, vec![job(), job(), EntryState::Done(done()), job()]);
         let mut goes_on = |entry, next| {
             let (mut job, _) = waiting.take(reply(index, entry)).unwrap();
             job.next = next;
@@ -406,7 +407,7 @@ mod tests {
             let outcomes = std::iter::repeat_with(outcome).take(2);
             let index = waiting.open(ConnId::from_bits(1), Form::Batch, None, outcomes);
             assert!(waiting.is_next(reply(index, 2)));
-            waiting.push(index, Entry::Done(outcome()));
+            waiting.push(index, EntryState::Done(outcome()));
             let outcomes = waiting.opened(index).unwrap().into_outcomes();
             assert_eq!(outcomes.collect::<Vec<_>>(), [outcome(), outcome(), outcome()]);
             assert!(waiting.has_room());
@@ -422,7 +423,7 @@ mod tests {
         let mut waiting = WaitingCalls::new(4);
         let (done, under_way) =
             (Outcome::refused(Verdict::Paced), Outcome::refused(Verdict::Journal));
-        let entries = vec![job(), Entry::Done(done.clone())];
+        let entries = vec![job(), EntryState::Done(done.clone())];
         let index = keep(&mut waiting, 1, Form::Batch, entries);
         let told = waiting.leave(&under_way);
         assert_eq!(told, [(ConnId::from_bits(1), Form::Batch, vec![under_way.clone(), done])]);

@@ -13,7 +13,6 @@
 use std::sync::Arc;
 
 use access::Principal;
-use door_spend::{Call, CallKind, Fault, Field, Outcome, Subject};
 use ledger::{
     Action, Amount, Claimed, Door as Origins, Handled, Hold, Origin, Owner, Resolution, UsedUp,
 };
@@ -25,7 +24,8 @@ use super::counts::{CallCounts, Happening};
 use super::grants::Grants;
 use super::returns::Returns;
 use super::terms::SpendTerms;
-use super::waiting::{Entry, FILLS_MAX, Fill, Job, Next, WaitingCalls};
+use super::waiting::{EntryState, FILLS_MAX, Fill, Job, Next, WaitingCalls};
+use crate::{Call, CallKind, Fault, Field, Outcome, Subject};
 
 const KEY_REUSED: &str = "the same Idempotency-Key came with another body, and what the first one booked stands; use a new key";
 
@@ -299,14 +299,14 @@ impl Desk {
         reply: Reply,
         principal: Option<&Arc<Principal>>,
         call: &Call,
-    ) -> Entry {
+    ) -> EntryState {
         let mut job = Box::new(Job::new(*call));
         match self.drive(till, reply, principal, &mut job) {
             Some(outcome) => {
                 self.finish(till, &job, &outcome);
-                Entry::Done(outcome)
+                EntryState::Done(outcome)
             }
-            None => Entry::Waits(job),
+            None => EntryState::Waits(job),
         }
     }
 
@@ -572,7 +572,7 @@ impl Desk {
             job.claimed &= verdict != Verdict::Granted;
             return job.kept.take();
         }
-        let is_yes = door_spend::status_of(verdict) == 200;
+        let is_yes = crate::status_of(verdict) == 200;
         // What was booked or kept under a key has ended its claim.
         job.claimed &= resolution.is_repeat() || !is_yes;
         let Some((hold, owner)) = job.hold.zip(job.owner).filter(|_| is_yes) else {

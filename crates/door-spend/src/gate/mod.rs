@@ -11,9 +11,6 @@ use std::sync::Arc;
 
 use access::{KeySecret, Principal, Role};
 use door_http::Session;
-use door_spend::{
-    AnswerRoom, Call, Denied, Fault, Form, Front, Gate, Outcome, Passed, Standing, Taken,
-};
 use door_transport::{ConnId, Out, Peer, Step};
 use ledger::Resolution;
 use weir_door::{
@@ -26,8 +23,9 @@ use self::counts::{CallCounts, Happening, SeenCalls};
 use self::desk::Desk;
 use self::grants::Grants;
 use self::returns::Returns;
-pub(crate) use self::terms::SpendTerms;
-use self::waiting::{Entry, Fill, Job, WaitingCalls};
+pub use self::terms::SpendTerms;
+use self::waiting::{EntryState, Fill, Job, WaitingCalls};
+use crate::{AnswerRoom, Call, Denied, Fault, Form, Front, Gate, Outcome, Passed, Standing, Taken};
 
 /// How long calls that are under way wait for their seal once the journal is known to fail, ms.
 const SEAL_WAIT_MS: u64 = 2_000;
@@ -39,8 +37,8 @@ const UNDER_WAY: &str = "the journal cannot seal records at the moment, and whet
     the same token or the same Idempotency-Key, and it is booked once";
 
 /// One worker's side of the door.
-pub(crate) struct SpendDoor {
-    door: door_spend::Door,
+pub struct SpendDoor {
+    door: crate::Door,
     /// What HTTP works in.
     room: door_http::Room,
     entrance: Entrance,
@@ -54,7 +52,7 @@ pub(crate) struct SpendDoor {
 
 /// What is kept per connection.
 #[derive(Default)]
-pub(crate) struct SpendConn {
+pub struct SpendConn {
     http: Session,
     /// Whose token it showed last: most connections show one only.
     entered: Option<Entered>,
@@ -87,13 +85,9 @@ impl SpendConn {
 
 impl SpendDoor {
     /// The door at this place of its set.
-    pub(crate) fn new(
-        number: u8,
-        terms: Arc<SpendTerms>,
-        counters: Arc<WorkerCounters>,
-    ) -> SpendDoor {
+    pub fn new(number: u8, terms: Arc<SpendTerms>, counters: Arc<WorkerCounters>) -> SpendDoor {
         SpendDoor {
-            door: door_spend::Door::new(terms.settings.clone()),
+            door: crate::Door::new(terms.settings.clone()),
             room: door_http::Room::default(),
             entrance: Entrance::new(b"", terms.tokens.as_ref()),
             seen: counters.own(),
@@ -353,7 +347,7 @@ impl SpendGate<'_> {
 
     /// The outcome of an entry that need not wait, its token still to be sealed.
     #[inline]
-    fn at_once(&mut self, entry: &door_spend::Entry) -> Option<Outcome> {
+    fn at_once(&mut self, entry: &crate::Entry) -> Option<Outcome> {
         match entry {
             Err(bad) => {
                 self.desk.counts.fault(bad.fault());
@@ -382,7 +376,7 @@ impl SpendGate<'_> {
     fn keep(
         &mut self,
         conn: ConnId,
-        calls: &[door_spend::Entry],
+        calls: &[crate::Entry],
         form: Form,
         outcomes: &mut Vec<Outcome>,
     ) -> Taken {
@@ -397,11 +391,11 @@ impl SpendGate<'_> {
                 (None, Ok(call)) if self.desk.waiting.has_room() => {
                     self.desk.begin(self.till, reply, principal.as_ref(), call)
                 }
-                (None, Ok(call)) => Entry::Done(self.full(call)),
+                (None, Ok(call)) => EntryState::Done(self.full(call)),
                 (now, _) => {
                     let mut now = now.unwrap_or_else(|| Outcome::refused(Verdict::Busy));
                     self.seal(std::slice::from_mut(&mut now));
-                    Entry::Done(now)
+                    EntryState::Done(now)
                 }
             };
             self.desk.waiting.push(index, entry);
@@ -451,7 +445,7 @@ impl Gate for SpendGate<'_> {
     fn calls(
         &mut self,
         conn: ConnId,
-        calls: &[door_spend::Entry],
+        calls: &[crate::Entry],
         form: Form,
         outcomes: &mut Vec<Outcome>,
     ) -> Taken {

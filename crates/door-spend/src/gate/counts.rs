@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use counters::Definition;
 use door_http::Refusal;
-use door_spend::{CallKind, Fault, Outcome};
 use wire::Verdict;
+
+use crate::{CallKind, Fault, Outcome};
 
 macro_rules! happenings {
     ($($name:ident = $word:literal, $doc:literal;)*) => {

@@ -3,13 +3,13 @@
 use std::net::SocketAddr;
 
 use access::LiveTokens;
-use door_spend::ReadLimits;
 use ledger::keyed::{CLAIM_WAITERS_MAX, CLAIMS_MAX};
 use weir_config::config::Config;
 use weir_config::doors::{hosts, spend_limits};
 use weir_till::OPENINGS_MAX;
 
 use super::waiting::ENTRIES_A_PLACE;
+use crate::ReadLimits;
 
 /// Which limit was met where a call is answered `busy`, with what it is set to.
 #[derive(Debug)]
@@ -58,8 +58,8 @@ impl Full {
 
 /// The door's settings, the same for all workers.
 #[derive(Debug)]
-pub(crate) struct SpendTerms {
-    pub(super) settings: door_spend::Settings,
+pub struct SpendTerms {
+    pub(super) settings: crate::Settings,
     pub(super) tokens: Option<LiveTokens>,
     pub(super) wait_ms: u64,
     pub(super) waiting_max: usize,
@@ -72,7 +72,7 @@ impl SpendTerms {
     ///
     /// # Errors
     /// The part of the configuration that cannot be used.
-    pub(crate) fn new(
+    pub fn new(
         config: &Config,
         address: SocketAddr,
         tokens: Option<LiveTokens>,
@@ -85,7 +85,7 @@ impl SpendTerms {
         let http = spend_limits(config);
         http.check().map_err(|error| error.to_string())?;
         let hosts = hosts(&s.hosts, "", address).map_err(|error| format!("hosts: {error}"))?;
-        let settings = door_spend::Settings { http, hosts, read };
+        let settings = crate::Settings { http, hosts, read };
         let (wait_ms, waiting_max) = (s.wait_ms, s.calls_waiting_max);
         let (over_factor_max, full) = (s.over_factor_max, Full::new(config));
         Ok(SpendTerms { settings, tokens, wait_ms, waiting_max, over_factor_max, full })
