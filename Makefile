@@ -353,6 +353,7 @@ bench:
 	@$(CARGO) run $(CARGO_FLAGS) --release --quiet -p vault --example timing
 	@echo "== an order's events: fills, busts, replaces"
 	@$(CARGO) run $(CARGO_FLAGS) --release --quiet -p gate-orders --example cost
+	@$(CARGO) run $(CARGO_FLAGS) --release --quiet -p ledger --example named
 
 costs-docs: $(WEIR)
 	@echo "== the cost sheet of a node under load (docs/costs.md)"

@@ -377,7 +377,21 @@ impl Bank {
         if !opens {
             hold.label = "".into();
         }
-        self.book(Record::Named { hold: Box::new(hold), fact, opens, at_ms }, out);
+        self.move_legs(&hold, changes, at_ms);
+        out.records.push(Record::Named { hold: Box::new(hold), fact, opens, at_ms });
+    }
+
+    /// Moves what was judged: the books of every level, and the row.
+    fn move_legs(&mut self, hold: &NamedHold, changes: &Changes, at_ms: u64) {
+        for change in changes.all() {
+            let budget = &mut self.budgets[change.slot as usize];
+            budget.named += u32::from(change.is_new);
+            let (chain, levels) = (budget.chain, budget.levels);
+            for level in &chain[..levels] {
+                self.budgets[*level as usize].move_named(change, at_ms);
+            }
+        }
+        self.keep_named(hold, changes);
     }
 
     fn check_end(&self, at: u32) -> Result<(), NamedError> {
@@ -403,15 +417,7 @@ impl Bank {
             changes.check_ask().map_err(wrong)?;
         }
         self.pass_to(*at_ms)?;
-        for change in changes.all() {
-            let budget = &mut self.budgets[change.slot as usize];
-            budget.named += u32::from(change.is_new);
-            let (chain, levels) = (budget.chain, budget.levels);
-            for level in &chain[..levels] {
-                self.budgets[*level as usize].move_named(change, *at_ms);
-            }
-        }
-        self.keep_named(hold, &changes);
+        self.move_legs(hold, &changes, *at_ms);
         Ok(())
     }
 
