@@ -1,6 +1,7 @@
 //! Groups: records that are sealed together.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use ledger::Record;
 use zerocopy::IntoBytes;
@@ -108,6 +109,25 @@ impl Group {
     /// How many records it has.
     pub fn records(&self) -> u64 {
         self.after.sequence - self.before.sequence
+    }
+}
+
+/// What the head of an entry says of it. Only [`Group::read`] judges whether it is true.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EntryHead {
+    /// Sequences of its records.
+    pub records: Range<u64>,
+    /// The hash of its group.
+    pub hash: Hash,
+}
+
+impl EntryHead {
+    /// Reads the head, if the bytes begin with a sound one.
+    pub fn read(entry: &[u8]) -> Option<EntryHead> {
+        let head = GroupHead::read(entry)?;
+        let first = head.sequence.get();
+        let records = first..first.saturating_add(u64::from(head.records.get()));
+        Some(EntryHead { records, hash: head.hash })
     }
 }
 

@@ -50,7 +50,7 @@ mod write;
 pub use disk::{Disk, DiskFile, Durability, Method};
 pub use follow::{FollowError, Follower, SealedGroup};
 pub use format::Position;
-pub use group::{Gather, Group};
+pub use group::{EntryHead, Gather, Group};
 pub use housekeeper::Kept;
 pub use journal::{Figures, Journal, JournalOptions, Status};
 pub use log::{Log, NotAppended};

@@ -1,0 +1,215 @@
+//! NATS JetStream as an engine. Its client is async; it runs on a runtime that only the calling thread drives, while it waits for an answer.
+
+use std::future::Future;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, pull};
+use async_nats::jetstream::{self, stream::Stream};
+use async_nats::{
+    Client, ConnectOptions, HeaderMap, Request, RequestError, RequestErrorKind, ServerAddr,
+};
+use futures_util::StreamExt;
+use serde_json::json;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::{ClusterError, ClusterName, Engine, Reply};
+
+/// The last entry that an append expects.
+const EXPECTED_LAST: &str = "Nats-Expected-Last-Sequence";
+/// The first record of an entry, for people and tools.
+const FIRST_RECORD: &str = "Weir-First-Record";
+/// How the servers list the connection.
+const CLIENT: &str = "weir";
+/// A server that does not answer in this time is left for another one.
+const PING: Duration = Duration::from_millis(500);
+/// Entries that are fetched at once.
+const FETCHED_MAX: usize = 64;
+/// The engine forgets a reader that has not fetched for so long.
+const READER_MS: u64 = 30_000;
+/// A page of a monitor is not waited for any longer.
+const MONITOR: Duration = Duration::from_secs(2);
+
+/// Which servers, and how to reach them.
+#[derive(Clone, Debug)]
+pub struct Servers {
+    /// `nats://host:4222` or `tls://host:4222`, perhaps with `user:password@`.
+    pub addresses: Vec<String>,
+    /// Of each server, the address of its monitor: `http://host:8222`.
+    pub monitors: Vec<String>,
+    /// The CA of the servers' certificates, where the system does not trust it anyway.
+    pub ca: Option<PathBuf>,
+    /// How long an answer may take. Then nobody knows.
+    pub answer: Duration,
+}
+
+impl Servers {
+    /// The addresses for a text, without users and passwords.
+    pub fn shown(&self) -> String {
+        let bare = |address: &String| match (address.split_once("://"), address.rsplit_once('@')) {
+            (Some((scheme, _)), Some((_, host))) => format!("{scheme}://{host}"),
+            _ => address.clone(),
+        };
+        self.addresses.iter().map(bare).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// A stream of JetStream.
+pub struct JetStream {
+    runtime: Runtime,
+    client: Client,
+    stream: Stream<()>,
+    name: ClusterName,
+    servers: Servers,
+    http: ureq::Agent,
+}
+
+impl std::fmt::Debug for JetStream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "JetStream {{ {} at {} }}", self.name.stream(), self.servers.shown())
+    }
+}
+
+impl JetStream {
+    /// Connects to one of the servers. When that one fails, the client goes on to the others by itself.
+    ///
+    /// # Errors
+    /// [`ClusterError::Away`]: no server answers, an address is none, or the CA cannot be read.
+    pub fn connect(name: &ClusterName, servers: Servers) -> Result<JetStream, ClusterError> {
+        let shown = servers.shown();
+        let away = |why: String| ClusterError::Away { servers: shown.clone(), why };
+        let addresses: Result<Vec<ServerAddr>, _> =
+            servers.addresses.iter().map(|address| address.parse()).collect();
+        let addresses = addresses.map_err(|error| {
+            away(format!("{error}: write addresses as nats://host:4222, separated by commas"))
+        })?;
+        let mut options = ConnectOptions::new()
+            .name(CLIENT)
+            .request_timeout(Some(servers.answer))
+            .connection_timeout(2 * servers.answer)
+            .ping_interval(PING);
+        if let Some(ca) = &servers.ca {
+            options = options.add_root_certificates(ca.clone());
+        }
+        let runtime = Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| away(error.to_string()))?;
+        let client = runtime.block_on(options.connect(addresses));
+        let client = client.map_err(|error| away(error.to_string()))?;
+        let context = jetstream::new(client.clone());
+        let stream = runtime.block_on(context.get_stream_no_info(name.stream()));
+        let stream = stream.map_err(|error| away(error.to_string()))?;
+        let http = ureq::Agent::config_builder().timeout_global(Some(MONITOR)).build().into();
+        Ok(JetStream { runtime, client, stream, name: name.clone(), servers, http })
+    }
+
+    fn ask(&self, subject: String, request: Request) -> Reply {
+        match self.runtime.block_on(self.client.send_request(subject, request)) {
+            Ok(message) => Reply::Answer(message.payload.to_vec()),
+            Err(error) => Reply::Silence(self.silence(&error)),
+        }
+    }
+
+    fn ask_api(&self, what: &str, body: String) -> Reply {
+        let subject = format!("$JS.API.{what}.{}", self.name.stream());
+        self.ask(subject, Request::new().payload(body.into()))
+    }
+
+    fn silence(&self, error: &RequestError) -> String {
+        match error.kind() {
+            RequestErrorKind::TimedOut => {
+                format!("no answer within {} ms", self.servers.answer.as_millis())
+            }
+            RequestErrorKind::NoResponders => {
+                "nobody answers: the stream has no leader now, or does not exist".to_string()
+            }
+            _ => error.to_string(),
+        }
+    }
+
+    fn monitor(&self, address: &str) -> Result<String, String> {
+        let url = format!("{}/varz", address.trim_end_matches('/'));
+        let answer =
+            self.http.get(&url).call().and_then(|mut page| page.body_mut().read_to_string());
+        answer.map_err(|error| error.to_string())
+    }
+}
+
+impl Engine for JetStream {
+    fn append(&mut self, after: u64, first_record: u64, sealed: Vec<u8>) -> Reply {
+        let mut headers = HeaderMap::new();
+        headers.insert(EXPECTED_LAST, after.to_string());
+        headers.insert(FIRST_RECORD, first_record.to_string());
+        self.ask(self.name.subject(), Request::new().headers(headers).payload(sealed.into()))
+    }
+
+    fn entry(&mut self, number: u64) -> Reply {
+        self.ask_api("STREAM.MSG.GET", json!({ "seq": number }).to_string())
+    }
+
+    fn info(&mut self) -> Reply {
+        self.ask_api("STREAM.INFO", String::new())
+    }
+
+    fn create(&mut self, settings: &str) -> Reply {
+        self.ask_api("STREAM.CREATE", settings.to_string())
+    }
+
+    fn entries(
+        &mut self,
+        from: u64,
+        each: &mut dyn FnMut(u64, &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), String> {
+        let (stream, answer) = (&self.stream, self.servers.answer);
+        self.runtime.block_on(async {
+            let reader = pull::Config {
+                deliver_policy: DeliverPolicy::ByStartSequence { start_sequence: from },
+                ack_policy: AckPolicy::None,
+                inactive_threshold: Duration::from_millis(READER_MS),
+                memory_storage: true,
+                num_replicas: 1,
+                ..pull::Config::default()
+            };
+            let reader = within(answer, stream.create_consumer(reader)).await?;
+            loop {
+                let batch = reader.fetch().max_messages(FETCHED_MAX).messages();
+                let mut batch = within(answer, batch).await?;
+                let mut is_end = true;
+                while let Some(message) = within(answer, next(&mut batch)).await? {
+                    let message = message.map_err(|error| error.to_string())?;
+                    let info = message.info().map_err(|error| error.to_string())?;
+                    is_end = info.pending == 0;
+                    if each(info.stream_sequence, &message.payload).is_break() {
+                        return Ok(());
+                    }
+                }
+                if is_end {
+                    return Ok(());
+                }
+            }
+        })
+    }
+
+    fn monitors(&mut self) -> Vec<(String, Result<String, String>)> {
+        let page = |address: &String| (address.clone(), self.monitor(address));
+        self.servers.monitors.iter().map(page).collect()
+    }
+}
+
+/// Waits for the next message, which nothing but time can prevent.
+async fn next<S: futures_util::Stream + Unpin>(
+    batch: &mut S,
+) -> Result<Option<S::Item>, std::convert::Infallible> {
+    Ok(batch.next().await)
+}
+
+/// Waits for something at most so long.
+async fn within<T, X: std::fmt::Display>(
+    answer: Duration,
+    what: impl Future<Output = Result<T, X>>,
+) -> Result<T, String> {
+    match tokio::time::timeout(answer, what).await {
+        Ok(done) => done.map_err(|error| error.to_string()),
+        Err(_) => Err(format!("no answer within {} ms", answer.as_millis())),
+    }
+}

@@ -1,0 +1,31 @@
+//! The journal's log on other machines: [`ClusterLog`] is the trait [`ledger_journal::Log`] over an engine that others run, NATS JetStream.
+//!
+//! One entry of the engine's stream is one closed group of the journal, encrypted ([`EntryKey`]). The engine is asked for one thing only:
+//! **compare-and-append**, an entry behind the one that is named. Nothing that is read from it is believed to be the end of the log.
+//!
+//! - `verdict`: what an answer of the engine means for an append. No I/O: a table of answers in its tests.
+//! - `seal`: entries to bytes that the engine's operators can neither read nor forge.
+//! - `attest`: which settings of a stream and of a server keep what they acknowledge. No I/O.
+//! - [`Engine`]: what is asked of an engine, without async. [`JetStream`]: one, on a runtime of its own that the calling thread drives.
+//!
+//! Nothing in a node uses this crate yet.
+
+#![forbid(unsafe_code)]
+
+mod attest;
+mod engine;
+mod error;
+mod jetstream;
+mod log;
+mod name;
+mod seal;
+#[cfg(test)]
+mod tests;
+mod verdict;
+
+pub use engine::{Engine, Reply};
+pub use error::ClusterError;
+pub use jetstream::{JetStream, Servers};
+pub use log::{ClusterLog, ENTRY_BYTES_MAX, Place};
+pub use name::{ClusterName, NameError};
+pub use seal::{EntryKey, OpenError, SEAL_BYTES};

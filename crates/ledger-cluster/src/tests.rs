@@ -1,0 +1,405 @@
+//! The log over an engine in memory that answers as JetStream does, and loses, forgets and lies on request.
+
+use std::cell::RefCell;
+use std::ops::ControlFlow;
+use std::rc::Rc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ledger::Record;
+use ledger_journal::{Durability, Gather, Group, Log, NotAppended, Position};
+use serde_json::{Value, json};
+use vault::SecretKey;
+
+use crate::{
+    ClusterError, ClusterLog, ClusterName, ENTRY_BYTES_MAX, Engine, EntryKey, Place, Reply,
+};
+
+/// What happens to one append.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    /// The request is lost.
+    Lost,
+    /// It is stored, and the answer is lost.
+    Unanswered,
+    /// It is lost, and a request for an entry is not answered either.
+    Refused,
+    /// It is stored with whatever number is next.
+    NotCompared,
+}
+
+/// A stream in memory.
+#[derive(Debug, Default)]
+struct Stream {
+    /// Entries that were trimmed.
+    trimmed: usize,
+    entries: Vec<Vec<u8>>,
+    faults: Vec<Fault>,
+    /// Requests for single entries get no answer.
+    is_mute: bool,
+    /// Readers are shown so many entries fewer.
+    stale: usize,
+    appends: usize,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Memory(Rc<RefCell<Stream>>);
+
+impl Memory {
+    fn error(code: u64, text: &str) -> Reply {
+        let error = json!({"code": 400, "err_code": code, "description": text});
+        Reply::Answer(json!({ "error": error }).to_string().into_bytes())
+    }
+
+    fn plant(&self, faults: &[Fault]) {
+        self.0.borrow_mut().faults.extend(faults.iter().rev());
+    }
+
+    fn cut(&self, entries: usize) {
+        self.0.borrow_mut().entries.truncate(entries);
+    }
+
+    /// The next append is stored, and from then on nothing is answered.
+    fn mute(&self) {
+        self.plant(&[Fault::Unanswered]);
+        self.0.borrow_mut().is_mute = true;
+    }
+
+    /// Stores an entry that was sealed with this secret for this place.
+    fn push(&self, secret: u8, entry: u64) {
+        let sealed = key(secret).seal(entry, b"a group").unwrap();
+        self.0.borrow_mut().entries.push(sealed);
+    }
+
+    /// A rival's request is lost twice, and then taken.
+    fn late(&self, all: &[Group]) {
+        self.plant(&[Fault::Lost, Fault::Unanswered]);
+        let (mut rival, group) = (open(self), groups(all[2].after(), 1, 500));
+        rival.seek(all[2].after()).unwrap();
+        for expected in ["unknown", "unknown", "ok"] {
+            assert_eq!(outcome(rival.append(&group[0])), expected);
+        }
+    }
+
+    /// A rival appends, and trims up to its own beginning.
+    fn trim(&self, all: &[Group]) {
+        rival(self, all[2].after());
+        self.0.borrow_mut().trimmed = 4;
+    }
+}
+
+impl Engine for Memory {
+    fn append(&mut self, after: u64, _: u64, sealed: Vec<u8>) -> Reply {
+        let mut stream = self.0.borrow_mut();
+        stream.appends += 1;
+        let silence = Reply::Silence("no answer within 400 ms".into());
+        let (fault, last) = (stream.faults.pop(), stream.entries.len() as u64);
+        match fault {
+            Some(Fault::Lost) => return silence,
+            Some(Fault::Refused) => return Memory::error(10077, "maximum bytes exceeded"),
+            Some(Fault::NotCompared) => {}
+            _ if after != last => {
+                return Memory::error(10071, &format!("wrong last sequence: {last}"));
+            }
+            _ => {}
+        }
+        stream.entries.push(sealed);
+        match fault {
+            Some(Fault::Unanswered) => silence,
+            _ => Reply::Answer(json!({"stream": "WEIR_a", "seq": last + 1}).to_string().into()),
+        }
+    }
+
+    fn entry(&mut self, number: u64) -> Reply {
+        let stream = self.0.borrow();
+        if stream.is_mute {
+            return Reply::Silence("no answer within 400 ms".into());
+        }
+        let at = usize::try_from(number).unwrap();
+        match stream.entries.get(at - 1).filter(|_| at > stream.trimmed) {
+            None => Memory::error(10037, "no message found"),
+            Some(bytes) => {
+                let message = json!({"seq": number, "data": STANDARD.encode(bytes)});
+                Reply::Answer(json!({ "message": message }).to_string().into())
+            }
+        }
+    }
+
+    fn info(&mut self) -> Reply {
+        let stream = self.0.borrow();
+        let last = stream.entries.len() - stream.stale;
+        let state = json!({"first_seq": stream.trimmed + 1, "last_seq": last});
+        let config: Value = serde_json::from_str(&crate::attest::stream_settings(&name())).unwrap();
+        let info = json!({"config": config, "cluster": {"leader": "n1"}, "state": state});
+        Reply::Answer(info.to_string().into())
+    }
+
+    fn create(&mut self, _: &str) -> Reply {
+        Memory::error(10058, "stream name already in use with a different configuration")
+    }
+
+    fn entries(
+        &mut self,
+        from: u64,
+        each: &mut dyn FnMut(u64, &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), String> {
+        let stream = self.0.borrow();
+        let from = usize::try_from(from - 1).unwrap().max(stream.trimmed);
+        let shown = &stream.entries[..stream.entries.len() - stream.stale];
+        let _ = (from..)
+            .zip(shown.iter().skip(from))
+            .try_for_each(|(at, bytes)| each(at as u64 + 1, bytes));
+        Ok(())
+    }
+
+    fn monitors(&mut self) -> Vec<(String, Result<String, String>)> {
+        let config = json!({"sync_always": true});
+        let page =
+            json!({"server_name": "n1", "max_payload": 1 << 20, "jetstream": {"config": config}});
+        vec![("http://n1:8222".into(), Ok(page.to_string()))]
+    }
+}
+
+fn name() -> ClusterName {
+    "a".parse().unwrap()
+}
+
+fn open(engine: &Memory) -> ClusterLog<Memory> {
+    with_secret(engine, 1)
+}
+
+fn key(secret: u8) -> EntryKey {
+    EntryKey::new(&name(), &SecretKey::from_bytes(&[secret; 32])).unwrap()
+}
+
+fn with_secret(engine: &Memory, secret: u8) -> ClusterLog<Memory> {
+    ClusterLog::new(engine.clone(), name(), key(secret), "nats://n1:4222".into())
+}
+
+/// So many groups of two records each, the grants of which are numbered from `grant`.
+fn groups(at: &Position, count: u64, grant: u64) -> Vec<Group> {
+    let mut gather = Gather::new(*at);
+    let group = |number| {
+        for grant in [number, number + 1] {
+            gather.append(&Record::GrantClosed { grant }, 1_000);
+        }
+        gather.take().unwrap()
+    };
+    (0..count).map(|number| grant + 2 * number).map(group).collect()
+}
+
+fn appended(engine: &Memory, count: u64) -> (ClusterLog<Memory>, Vec<Group>) {
+    let (mut log, groups) = (open(engine), groups(&Position::START, count, 1));
+    groups.iter().for_each(|group| log.append(group).unwrap());
+    (log, groups)
+}
+
+/// Reads on: the places behind each group.
+fn read_on(log: &mut ClusterLog<Memory>) -> Result<Vec<Position>, ClusterError> {
+    let mut read = Vec::new();
+    let done = log.read_on(&mut |group| {
+        read.push(*group.after());
+        ControlFlow::Continue(())
+    });
+    done.map(|()| read)
+}
+
+fn ends(groups: &[Group]) -> Vec<Position> {
+    groups.iter().map(|group| *group.after()).collect()
+}
+
+#[test]
+fn what_is_appended_is_read_from_any_place() {
+    let engine = Memory::default();
+    let (mut log, all) = appended(&engine, 9);
+    assert_eq!(log.attest(), Ok(Durability::Sealed));
+    assert_eq!(log.place(), Place { position: *all[8].after(), entry: 9 });
+    log.append(&all[8]).expect("the same group again is there already");
+    assert_eq!(engine.0.borrow().appends, 9, "and nobody is asked");
+    assert_eq!(read_on(&mut open(&engine)).unwrap(), ends(&all));
+    for at in 0..=9 {
+        let mut other = open(&engine);
+        let position = if at == 0 { Position::START } else { *all[at - 1].after() };
+        let mut read = Vec::new();
+        other
+            .read(&position, &mut |entry| {
+                read.push(entry.to_vec());
+                ControlFlow::Continue(())
+            })
+            .unwrap();
+        assert!(read.iter().eq(all[at..].iter().map(Group::entry)), "{at}");
+        assert_eq!(other.place(), Place::START, "reading moves nothing");
+        assert_eq!(other.seek(&position).unwrap(), Place { position, entry: at as u64 });
+        assert_eq!(read_on(&mut other).unwrap(), ends(&all[at..]));
+        assert_eq!(other.place(), log.place());
+    }
+    let mut seen = 0;
+    let mut stop = |_: &Group| {
+        seen += 1;
+        if seen == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let mut other = open(&engine);
+    other.read_on(&mut stop).unwrap();
+    assert_eq!((seen, other.place().entry), (2, 2));
+}
+
+/// A rival that has the log up to the same place, and appends a group of its own.
+fn rival(engine: &Memory, at: &Position) {
+    let mut rival = open(engine);
+    rival.seek(at).unwrap();
+    rival.append(&groups(at, 1, 500)[0]).unwrap();
+}
+
+fn outcome(result: Result<(), NotAppended>) -> &'static str {
+    match result {
+        Ok(()) => "ok",
+        Err(NotAppended::Fenced) => "fenced",
+        Err(NotAppended::Forgot { last: 0 }) => "forgot all",
+        Err(NotAppended::Forgot { .. }) => "forgot",
+        Err(NotAppended::Unknown(error)) => {
+            assert!(error.to_string().contains("WEIR_a at nats://n1:4222: "), "{error}");
+            "unknown"
+        }
+    }
+}
+
+/// What is done to an engine that holds three groups, and what each append of the fourth group comes to.
+type Doubt = (&'static str, fn(&Memory, &[Group]), &'static [&'static str]);
+
+const DOUBTS: [Doubt; 13] = [
+    ("nothing", |_, _| {}, &["ok"]),
+    ("lost", |engine, _| engine.plant(&[Fault::Lost; 2]), &["unknown", "unknown", "ok"]),
+    ("unanswered", |engine, _| engine.plant(&[Fault::Unanswered]), &["unknown", "ok"]),
+    ("refused", |engine, _| engine.plant(&[Fault::Refused]), &["unknown", "ok"]),
+    ("unanswered, and nothing can be read", |engine, _| engine.mute(), &["unknown"; 3]),
+    ("another bank", |engine, all| rival(engine, all[2].after()), &["fenced"; 2]),
+    ("unanswered, but it was a rival's", |engine, all| engine.late(all), &["fenced"]),
+    ("another secret in its place", |engine, _| engine.push(9, 4), &["fenced"]),
+    ("damage in its place", |engine, _| engine.push(1, 5), &["unknown"; 2]),
+    ("another bank that trimmed", |engine, all| engine.trim(all), &["fenced"]),
+    ("one forgotten", |engine, _| engine.cut(2), &["forgot"; 2]),
+    ("all forgotten", |engine, _| engine.cut(0), &["forgot all"]),
+    ("no comparison", |engine, _| engine.plant(&[Fault::NotCompared]), &["ok"]),
+];
+
+#[test]
+fn a_doubtful_append_is_repeated_until_it_is_certain() {
+    for (what, act, expected) in DOUBTS {
+        let engine = Memory::default();
+        let (mut log, mut all) = appended(&engine, 3);
+        act(&engine, &all);
+        all.extend(groups(all[2].after(), 1, 7));
+        for expected in expected {
+            assert_eq!(outcome(log.append(&all[3])), *expected, "{what}");
+        }
+        let is_in = expected.last() == Some(&"ok");
+        assert_eq!(log.place().entry, 3 + u64::from(is_in), "{what}");
+        if is_in {
+            assert_eq!(read_on(&mut open(&engine)).unwrap(), ends(&all), "{what}: once, in order");
+        }
+    }
+}
+
+#[test]
+fn a_group_in_the_wrong_place_asks_nobody() {
+    let engine = Memory::default();
+    let (mut log, all) = appended(&engine, 3);
+    let beyond = Position { sequence: all[2].after().sequence + 5, ..*all[2].after() };
+    let fork = Position { hash: [7; 32], ..*all[2].after() };
+    for (at, expected) in [(*all[0].after(), "fenced"), (fork, "fenced"), (beyond, "forgot")] {
+        assert_eq!(outcome(log.append(&groups(&at, 1, 500)[0])), expected);
+    }
+    engine.plant(&[Fault::NotCompared]);
+    rival(&engine, all[2].after());
+    engine.plant(&[Fault::NotCompared]);
+    let next = groups(all[2].after(), 1, 7);
+    assert_eq!(outcome(log.append(&next[0])), "fenced", "it got number 5, not 4");
+    let mut gather = Gather::new(*all[2].after());
+    let row = Record::GrantClosed { grant: 1 };
+    while gather.bytes() <= ENTRY_BYTES_MAX {
+        gather.append(&row, 1);
+    }
+    let large = gather.take().unwrap();
+    let appends = engine.0.borrow().appends;
+    assert!(log.append(&large).unwrap_err().to_string().contains("an entry holds 262144"));
+    assert_eq!(engine.0.borrow().appends, appends);
+}
+
+#[test]
+fn a_read_that_is_old_costs_a_refused_append_and_nothing_else() {
+    let engine = Memory::default();
+    let (_, all) = appended(&engine, 5);
+    engine.0.borrow_mut().stale = 2;
+    let mut new = open(&engine);
+    assert_eq!(read_on(&mut new).unwrap(), ends(&all[..3]));
+    assert_eq!(outcome(new.append(&groups(all[2].after(), 1, 500)[0])), "fenced");
+    engine.0.borrow_mut().stale = 0;
+    assert_eq!(read_on(&mut new).unwrap(), ends(&all[3..]));
+    new.append(&groups(all[4].after(), 1, 500)[0]).unwrap();
+}
+
+/// Each row: what became of a log of five groups, where a node that knows `known` of them stands, and what a start says.
+#[test]
+fn a_log_that_is_not_what_a_node_knows_is_told_with_its_place() {
+    type Row = (fn(&mut Stream), usize, &'static str);
+    let rows: [Row; 9] = [
+        (
+            |stream| stream.entries.truncate(3),
+            5,
+            "WEIR_a ends with record 6, and this node knows record 10",
+        ),
+        (
+            |stream| stream.entries.clear(),
+            5,
+            "WEIR_a ends with record 0, and this node knows record 10",
+        ),
+        (|stream| stream.trimmed = 2, 0, "WEIR_a begins with record 5, and record 1 was asked for"),
+        (|stream| stream.trimmed = 4, 3, "WEIR_a begins with record 9, and record 7 was asked for"),
+        (|stream| stream.trimmed = 5, 5, "WEIR_a ends with record 0"),
+        (|stream| stream.entries[3][60] ^= 1, 3, "WEIR_a, entry 4: it was changed, cut or moved"),
+        (|stream| stream.entries.swap(3, 4), 3, "WEIR_a, entry 5: it was changed, cut or moved"),
+        (
+            |stream| drop(stream.entries.remove(3)),
+            3,
+            "WEIR_a, entry 4: it was changed, cut or moved",
+        ),
+        (
+            |stream| stream.entries[4][3] ^= 1,
+            5,
+            "WEIR_a, entry 5: it was encrypted with another secret",
+        ),
+    ];
+    for (act, known, expected) in rows {
+        let engine = Memory::default();
+        let (_, all) = appended(&engine, 5);
+        act(&mut engine.0.borrow_mut());
+        let at = known.checked_sub(1).map_or(Position::START, |last| *all[last].after());
+        let mut log = open(&engine);
+        let error = log.seek(&at).and_then(|_| read_on(&mut log).map(drop)).unwrap_err();
+        assert!(error.to_string().starts_with(expected), "{error}\n{expected}");
+    }
+    let engine = Memory::default();
+    let (_, all) = appended(&engine, 5);
+    let error = read_on(&mut with_secret(&engine, 2)).unwrap_err().to_string();
+    assert!(error.contains("entry 1: it was encrypted with another secret"), "{error}");
+    // Trimmed up to where the node stands is whole.
+    engine.0.borrow_mut().trimmed = 3;
+    let mut log = open(&engine);
+    assert_eq!(log.seek(all[2].after()).unwrap().entry, 3);
+    assert_eq!(read_on(&mut log).unwrap(), ends(&all[3..]));
+    // Two histories: by the hash, by where groups end, and behind a place that both have.
+    let other = groups(&Position::START, 5, 100);
+    let middle = Position { sequence: all[3].after().sequence + 1, ..*all[3].after() };
+    for at in [other[4].after(), other[2].after(), &middle] {
+        let error = open(&engine).seek(at).unwrap_err();
+        assert!(matches!(error, ClusterError::Fork { .. }), "{error}");
+    }
+    engine.0.borrow_mut().entries[4] = key(1).seal(5, other[4].entry()).unwrap();
+    let mut log = open(&engine);
+    log.seek(all[2].after()).unwrap();
+    let error = read_on(&mut log).unwrap_err().to_string();
+    assert!(error.contains("entry 5: it does not follow from record 8"), "{error}");
+    assert_eq!(log.place().entry, 4, "what is sound was read");
+    let error = open(&engine).create().unwrap_err().to_string();
+    assert!(error.starts_with("WEIR_a: the engine refuses: stream name already in use"), "{error}");
+}
