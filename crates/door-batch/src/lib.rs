@@ -6,6 +6,7 @@
 //! the refusal is followed by a close.
 
 mod client;
+pub mod gate;
 
 use std::sync::Arc;
 

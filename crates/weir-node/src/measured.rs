@@ -363,8 +363,8 @@ mod tests {
 
     use super::*;
     use crate::doors::Doors;
-    use crate::doors::batch::counts::BatchCounts;
     use crate::doors::openrtb::counts::{Counts, Happening};
+    use door_batch::gate::counts::BatchCounts;
     use weir_door::DoorSet;
     use wire::Verdict;
 

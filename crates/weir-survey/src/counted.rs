@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use counters::{Definition, Family, Kind, Unit, counters};
+use door_batch::gate::counts::BatchCounts;
 use door_spend::gate::counts as spend;
 use door_transport::{CloseReason, Counters, HandshakeFailure};
 use figures_store::Progress;
@@ -13,7 +14,6 @@ use ledger_journal::Kept;
 use serde_json::{Map, Value, json};
 use weir_door::WorkerCounters;
 use weir_node::bank::Report;
-use weir_node::doors::batch::counts::BatchCounts;
 use weir_node::doors::fix::counts::FixCounts;
 use weir_node::doors::keys::counts::KeysCounts;
 use weir_node::doors::openrtb::counts::{Happening, Reasons, happenings};

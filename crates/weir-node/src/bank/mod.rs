@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver as Commands, Sender as Reply, TryRecvError};
 use std::time::Duration;
 
+use door_batch::gate::counts::BatchCounts;
 use door_transport::Waker;
 use figures_store::Follow;
 use gate_pacing::{Before, Pace};
@@ -39,7 +40,6 @@ use weir_budgets::campaign_index::CampaignIndex;
 use weir_pacer::{Pacer, PacerOptions, Pacing, Standing};
 use wire::{BudgetName, Handle, Verdict};
 
-use crate::doors::batch::counts::BatchCounts;
 use crate::measured::Probes;
 use crate::memory::{self, Part};
 use crate::messages::{Down, Old, Up};

@@ -2,7 +2,6 @@
 //!
 //! What a door is, stands in `weir-door`. `doors!` makes a worker's set of doors out of a list.
 
-pub mod batch;
 pub mod fix;
 pub mod keys;
 pub mod openrtb;
@@ -10,6 +9,7 @@ pub mod openrtb;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use door_batch::gate::{BatchDoor, BatchTerms};
 use door_spend::gate::{SpendDoor, SpendTerms};
 use door_transport::cores::Placement;
 use door_transport::{Handle, Waker};
@@ -17,7 +17,6 @@ use gate_profile::Profiles;
 use weir_config::config::Config;
 
 use crate::error::StartError;
-use batch::{BatchDoor, BatchTerms};
 use fix::checkpoints::Known;
 use fix::desk::FixDesk;
 use fix::{FixDoor, FixTerms};

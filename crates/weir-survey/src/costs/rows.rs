@@ -173,7 +173,7 @@ pub(crate) const ROWS: &[Row] = &[
     .counted("table"),
     Row::new(
         "judging an ask",
-        "crates/weir-node/src/doors/batch/mod.rs",
+        "crates/door-batch/src/gate/mod.rs",
         (Worker, "judge", Ask),
         "Amounts and units are types, verdicts one byte, and the work space is kept: a no costs no allocation.",
     ),
@@ -200,7 +200,7 @@ pub(crate) const ROWS: &[Row] = &[
     .beside_case("expiry/buckets", "BinaryHeap"),
     Row::new(
         "verdict",
-        "crates/weir-node/src/doors/batch/mod.rs",
+        "crates/door-batch/src/gate/mod.rs",
         (Judge, "verdict", Ask),
         "The answer is written straight into the connection's output, so nothing is copied later.",
     ),

@@ -2,7 +2,7 @@
 //!
 //! The session of the batch door writes into a connection's output, which only the event loop can make; so this calls
 //! what the session and the worker call, in their order (`crates/door-batch/src/lib.rs`,
-//! `crates/weir-node/src/doors/batch/mod.rs`). The money, the plans, the table, the tokens and the codec are the node's own.
+//! `crates/door-batch/src/gate/mod.rs`). The money, the plans, the table, the tokens and the codec are the node's own.
 
 use std::hint::black_box;
 

@@ -23,7 +23,7 @@ const TOOLS: [&str; 1] = ["watch-top"];
 /// What folds over the ledger's records: they need its types, and nothing else of it.
 const FOLDS: [&str; 2] = ["figures", "figures-store"];
 /// Whole doors: their `gate` stands on the till, never on the node that runs it.
-const DOORS: [&str; 1] = ["door-spend"];
+const DOORS: [&str; 2] = ["door-batch", "door-spend"];
 const TILL: [&str; 4] = ["ledger", "weir-config", "weir-till", "weir-door"];
 /// Pure: no I/O, no threads, no clock, no randomness.
 const PURE: [&str; 13] = [

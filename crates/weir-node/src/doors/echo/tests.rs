@@ -8,6 +8,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use door_batch::gate::{BatchDoor, BatchTerms};
 use door_transport::tls::{ClientCertificates, ClientOptions, Identity, ServerOptions, ServerTls};
 use door_transport::{Handle, Listener, Listeners, Options};
 use ledger::{KeyRing, PurseOptions, Purses};
@@ -25,7 +26,6 @@ use super::*;
 use crate::bank::recover::recover;
 use crate::bank::{BankProbes, BankThread, Command, Link};
 use crate::bench::facts;
-use crate::doors::batch::{BatchDoor, BatchTerms};
 use crate::known::Permits;
 use crate::measured::Sources;
 use crate::worker::{Lines, Worker};

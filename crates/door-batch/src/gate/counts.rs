@@ -13,9 +13,9 @@ counters! {
         out_of_scope: "Asks that named a budget outside the scopes of their token; answered `unknown_budget`.";
     } also {
         /// Asks by verdict.
-        pub(crate) verdicts: Vec<AtomicU64>,
+        pub verdicts: Vec<AtomicU64>,
         /// Confirms, settles and releases by verdict.
-        pub(crate) resolved: Vec<AtomicU64>,
+        pub resolved: Vec<AtomicU64>,
         /// Frames refused by reason.
         pub(crate) refused: Vec<AtomicU64>,
     }
@@ -40,7 +40,8 @@ impl BatchCounts {
         self.verdicts[usize::from(verdict.as_raw())].load(Relaxed)
     }
 
-    pub(crate) fn resolved(&self, verdict: Verdict) -> u64 {
+    /// Confirms, settles and releases that got this verdict.
+    pub fn resolved(&self, verdict: Verdict) -> u64 {
         self.resolved[usize::from(verdict.as_raw())].load(Relaxed)
     }
 

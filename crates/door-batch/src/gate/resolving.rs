@@ -19,7 +19,7 @@ impl Batch {
     pub(crate) fn write(&self, out: &mut Out<'_>) {
         let block = resolved::Block::new(self.frame);
         let len = resolved::encoded_len(self.answers.len());
-        door_batch::write(out, len, |buf| {
+        crate::write(out, len, |buf| {
             Ok(resolved::encode(buf, &block)?.answers(&self.answers)?.finish())
         });
     }

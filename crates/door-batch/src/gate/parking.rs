@@ -1,8 +1,8 @@
 //! Frames with a single ask, or with the flag `awaitFill`, that wait for the bank before they are judged: a purse is short of their asks.
 
-use door_batch::Client;
-
 use weir_till::{DueQueue, FillWait, Waits};
+
+use crate::Client;
 
 /// Frames that may wait on one worker.
 const FRAMES_MAX: usize = 256;

@@ -9,7 +9,7 @@ pub(crate) fn write_answer(out: &mut Out<'_>, answer: &Answer) {
         Answer::Books { frame, now_ms, more, lines } => {
             let entries: Vec<books::Budget> = lines.iter().map(entry).collect();
             let block = books::Block::new(*frame, *now_ms, u8::from(*more));
-            door_batch::write(out, books::encoded_len(entries.len()), |buf| {
+            crate::write(out, books::encoded_len(entries.len()), |buf| {
                 Ok(books::encode(buf, &block)?.budgets(&entries)?.finish())
             });
         }
@@ -46,7 +46,7 @@ fn write_totals(out: &mut Out<'_>, frame: u64, now_ms: u64, t: &Totals) {
     );
     let verdicts = t.verdicts.iter().map(|(verdict, count)| totals::Item::new(*count, *verdict));
     let verdicts: Vec<totals::Item> = verdicts.collect();
-    door_batch::write(out, totals::encoded_len(verdicts.len()), |buf| {
+    crate::write(out, totals::encoded_len(verdicts.len()), |buf| {
         Ok(totals::encode(buf, &block)?.verdicts(&verdicts)?.finish())
     });
 }

@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use access::{LiveTokens, Principal};
-use door_batch::{Budget, Client, Denied, Found, Gate, Limits, Passed, Question, Session};
 use door_transport::{ConnId, Out, Peer, Step};
 use ledger::{
     Amount, Answer as Remembrance, Door as Origins, Hold, Origin, Recall, Remembered, Request,
@@ -32,10 +31,11 @@ use self::answers::write_answer;
 use self::counts::BatchCounts;
 use self::parking::{Parked, Parking};
 use self::resolving::Resolving;
+use crate::{Budget, Client, Denied, Found, Gate, Limits, Passed, Question, Session};
 
 /// What the door is set to; the same for all workers.
 #[derive(Clone, Debug)]
-pub(crate) struct BatchTerms {
+pub struct BatchTerms {
     /// What clients must say in Hello.
     pub(crate) auth_token: Vec<u8>,
     /// Or a token of these principals.
@@ -54,7 +54,7 @@ pub(crate) struct BatchTerms {
 
 impl BatchTerms {
     /// Reads them from a configuration; `tokens` is the door's file.
-    pub(crate) fn new(config: &Config, tokens: Option<LiveTokens>) -> BatchTerms {
+    pub fn new(config: &Config, tokens: Option<LiveTokens>) -> BatchTerms {
         let b = &config.batch;
         BatchTerms {
             auth_token: b.auth_token.clone().into_bytes(),
@@ -69,7 +69,7 @@ impl BatchTerms {
 }
 
 /// One worker's side of the door.
-pub(crate) struct BatchDoor {
+pub struct BatchDoor {
     /// Its place among the worker's doors.
     number: u8,
     counters: Arc<BatchCounts>,
@@ -110,7 +110,7 @@ struct BatchGate<'a> {
 
 impl BatchDoor {
     /// The door at this place of its set.
-    pub(crate) fn new(number: u8, terms: Arc<BatchTerms>, counters: &WorkerCounters) -> BatchDoor {
+    pub fn new(number: u8, terms: Arc<BatchTerms>, counters: &WorkerCounters) -> BatchDoor {
         BatchDoor {
             number,
             counters: counters.own(),
@@ -230,7 +230,7 @@ impl Door for BatchDoor {
                 let known = |slot| till.opened.by_slot(slot).ok_or_else(|| till.unknown());
                 let found = opened.and_then(known).map(budget_of);
                 let id = ConnId::from_bits(conn);
-                outbox.with(id, |_, out| door_batch::write_found(out, frame, found));
+                outbox.with(id, |_, out| crate::write_found(out, frame, found));
             }
             _ => {}
         }
@@ -243,7 +243,7 @@ impl Door for BatchDoor {
             let mut gate = BatchGate { door: self, till };
             let Some(parked) = gate.asks_again(parked) else { continue };
             outbox.with(ConnId::from_bits(parked.conn), |_, out| {
-                door_batch::decide_frame(&parked.client, &parked.frame, out, &mut gate);
+                crate::decide_frame(&parked.client, &parked.frame, out, &mut gate);
             });
             self.parking.recycle(parked);
         }
