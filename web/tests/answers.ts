@@ -15,7 +15,7 @@ import type {
 import { decimalText } from "../src/money/money";
 
 const AMOUNTS =
-  /^(limit|spent|planned|debt|held|available|used|left|daily|day_spent|spend_minute|window_(budget|planned|spent)|(limit|available)_(before|after))$/;
+  /^(limit|spent|planned|debt|held|available|used|left|daily|day_spent|spend_minute|cpm|window_(budget|planned|spent)|(limit|available)_(before|after))$/;
 
 /** As a node writes it: the amounts of these answers, which are in base units as the page has them, as decimal text. */
 export function asAnswered(answer: unknown): unknown {
@@ -65,6 +65,8 @@ export const budget: Budget = {
   day_spent: "200000000",
   day_ends_ms: NOW_MS + 9 * 3_600_000,
   spend_minute: "310000",
+  impressions: 1_250_000,
+  cpm: "3200000",
   tz: "UTC",
   start_ms: null,
   end_ms: NOW_MS + 10 * 86_400_000,

@@ -230,6 +230,8 @@ describe("campaign", () => {
     await show("/ui/campaign/117");
     expectWords(
       "Spring sale",
+      "1\u202f250\u202f000",
+      "3.20 USD per thousand",
       "Spent against plan",
       "its bid is below the floor",
       "What kept it from bidding",

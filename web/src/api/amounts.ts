@@ -4,7 +4,7 @@ import { baseText } from "../money/money";
 import type { Budget, BulkAnswer, History } from "./types";
 
 const OF_BUDGET = ["limit", "spent", "debt", "held", "available", "day_spent", "spend_minute"] as const;
-const PERHAPS = ["window_budget", "window_planned", "window_spent", "daily"] as const;
+const PERHAPS = ["window_budget", "window_planned", "window_spent", "daily", "cpm"] as const;
 
 export function budgetInBase(budget: Budget): Budget {
   const base = (text: string) => baseText(text, budget.unit);

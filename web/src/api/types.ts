@@ -46,6 +46,9 @@ export interface Budget {
   day_spent: string;
   day_ends_ms: number | null;
   spend_minute: string;
+  /** Null where nothing bids. */
+  impressions: number | null;
+  cpm: string | null;
   tz: string;
   start_ms: number | null;
   end_ms: number | null;

@@ -315,6 +315,13 @@ function Figures({
           )
         }
       />
+      {budget.impressions !== null && (
+        <Figure
+          name="Impressions"
+          value={count(budget.impressions)}
+          note={budget.cpm === null ? "none is billed yet" : <>{money(budget.cpm, "up")} per thousand</>}
+        />
+      )}
       <Figure name="Forecast" value={end.value} note={end.notes.join("; ")} />
       <Figure
         name="Flight ends"
