@@ -135,19 +135,24 @@ impl<F: Folder> Follow<F> {
     }
 
     /// Follows, ten times per second, until `sealed` returns false, and saves at the end. `sealed` also returns the sequence before which all
-    /// records are sealed.
-    ///
-    /// # Errors
-    /// [`FollowError`]: from then on the figures stand still.
-    pub fn run(mut self, sealed: impl Fn() -> (bool, u64)) -> Result<(), FollowError> {
+    /// records are sealed. A journal that cannot be read, as in a process without descriptors, is read again at the next look.
+    pub fn run(mut self, sealed: impl Fn() -> (bool, u64)) {
+        let mut is_behind = false;
         loop {
             let (goes_on, sealed) = sealed();
-            self.catch_up(sealed, &mut |_| ())?;
+            match self.catch_up(sealed, &mut |_| ()) {
+                Ok(()) => is_behind = false,
+                Err(error) => {
+                    if !std::mem::replace(&mut is_behind, true) {
+                        tracing::error!(%error, "impressions are not counted; it is tried again all the time, and no money depends on it");
+                    }
+                }
+            }
             if !goes_on || self.saved.elapsed() >= SAVE_EVERY {
                 self.save();
             }
             if !goes_on {
-                return Ok(());
+                return;
             }
             std::thread::sleep(LOOK_EVERY);
         }

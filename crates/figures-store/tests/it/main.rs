@@ -8,6 +8,7 @@ mod files;
 #[path = "../../../ledger-journal/tests/it/history.rs"]
 mod history;
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -128,4 +129,26 @@ fn lost_figures_begin_at_the_oldest_record() {
     history::replay(&made.records[..at]).parts(&mut |part| figures.learn(&part));
     let expected = folded(&made.records[at..], figures);
     assert_eq!(kept(&caught_up(folder().path(), &made.folder)), expected);
+}
+
+/// A journal that cannot be read for a while stops nothing: what it had by then is counted later.
+#[test]
+fn a_journal_that_cannot_be_read_is_read_again() {
+    let made = Made::new(2, 60, &SIZES);
+    let (root, journal) = (folder(), made.folder.copy());
+    let follow = open(root.path(), &journal).unwrap();
+    let (desk, sealed, looks) = (follow.desk().clone(), tail(&journal).sequence, Cell::new(0));
+    let last = made.segments().pop().unwrap();
+    let bytes = journal.get(&last);
+    journal.put(&last, bytes[..100].to_vec());
+    follow.run(|| {
+        looks.set(looks.get() + 1);
+        if looks.get() == 2 {
+            assert!(desk.sequence() < sealed, "it could not be read");
+            journal.put(&last, bytes.clone());
+        }
+        (looks.get() < 2, sealed)
+    });
+    assert_eq!(desk.totals(1..=3), folded(&made.records, Figures::begin(1)));
+    assert_eq!(desk.unread().load(Relaxed), sealed, "saved");
 }

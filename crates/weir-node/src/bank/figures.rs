@@ -52,10 +52,7 @@ impl FiguresThread {
         let stopped = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name("figures".to_owned()).spawn(move || {
             // The stop is read first: what is sealed before it is folded.
-            let sealed = || (!stopped.load(Relaxed), journal.sealed());
-            if let Err(error) = follow.run(sealed) {
-                tracing::error!(%error, "the figures of campaigns stand still until a restart; no money depends on them");
-            }
+            follow.run(|| (!stopped.load(Relaxed), journal.sealed()));
         })?;
         Ok(FiguresThread { stop, thread: Some(thread) })
     }
