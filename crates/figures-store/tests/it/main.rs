@@ -78,6 +78,9 @@ fn kills_and_failing_disks_lose_nothing_and_count_nothing_twice() {
     assert!(met >= 30, "{met}");
 }
 
+/// What is wrong, the journal that was counted before, and what happens to the file then.
+type Case<'j> = (&'j str, &'j Mem, fn(&Path));
+
 /// Figures of another history are set aside, and all is counted again.
 #[test]
 fn figures_that_do_not_belong_to_the_journal_are_counted_again() {
@@ -93,7 +96,7 @@ fn figures_that_do_not_belong_to_the_journal_are_counted_again() {
         bytes[middle] ^= 1;
         std::fs::write(&path, bytes).unwrap();
     };
-    let cases: [(&str, &Mem, fn(&Path)); 3] = [
+    let cases: [Case<'_>; 3] = [
         ("newer than the journal", &made.folder, |_| ()),
         ("of another journal", &other.folder, |_| ()),
         ("damaged", &before, damaged),

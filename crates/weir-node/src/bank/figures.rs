@@ -44,10 +44,7 @@ pub(crate) struct FiguresThread {
 }
 
 impl FiguresThread {
-    pub(crate) fn start(
-        follow: Follow<Disk>,
-        journal: Status,
-    ) -> std::io::Result<FiguresThread> {
+    pub(crate) fn start(follow: Follow<Disk>, journal: Status) -> std::io::Result<FiguresThread> {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name("figures".to_owned()).spawn(move || {
