@@ -1,7 +1,7 @@
 //! The keys door: Transit's HTTP interface, which clients of OpenBao and Vault speak, over the vault's named keys.
 //!
-//! The crate is the protocol alone: one whole request in, one answer out. Sockets, tokens, threads and the place where changes are durable
-//! belong to whoever composes it. A [`Door`] is the work space of one thread; what stands behind it is a [`Gate`].
+//! Outside [`gate`] stands the protocol alone: one whole request in, one answer out. Sockets, tokens, threads and the place where changes
+//! are durable are the gate's. A [`Door`] is the work space of one thread; what stands behind it is a [`Gate`].
 //!
 //! ```text
 //!  Request, Caller ──▶ Door::answer ──▶ Answer (status, headers, JSON, what the audit has to know)
@@ -22,6 +22,7 @@ mod body;
 mod bulk;
 mod crypt;
 mod door;
+pub mod gate;
 mod json;
 mod keys;
 mod request;

@@ -10,6 +10,8 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use door_keys::gate::KeysThreads;
+use door_keys::gate::desk::KeysDesk;
 use door_transport::cores::Placement;
 use door_transport::{Handle, Listener, Listeners, Options as TransportOptions, RunError};
 use gate_profile::Profiles;
@@ -29,8 +31,6 @@ use crate::certificates::Certificates;
 use crate::doors::Desks;
 use crate::doors::fix::checkpoints::known as fix_known;
 use crate::doors::fix::desk::FixDesk;
-use crate::doors::keys::KeysThreads;
-use crate::doors::keys::desk::KeysDesk;
 use crate::doors::{self, DoorTerms, Doors, Parts};
 use crate::error::{StartError, system};
 use crate::known::Permits;

@@ -14,6 +14,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Json, Router};
 use clap::ValueEnum;
+use door_keys::gate::desk::KeysDesk;
 use door_transport::Handle;
 use figures_store::Desk;
 use gate_auction::Fates;
@@ -29,7 +30,6 @@ use weir_node::bank::reconcile::{self, Booking, Failure, Fault, Freed, NotSealed
 use weir_node::bank::{AboutBudget, BooksPage, Command, Report, ask};
 use weir_node::doors::DOORS;
 use weir_node::doors::fix::desk::FixDesk;
-use weir_node::doors::keys::desk::KeysDesk;
 use weir_node::measured::Sources;
 use weir_node::pulse::Pulse;
 use weir_node::reconcile_file::Row;

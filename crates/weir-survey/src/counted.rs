@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use counters::{Definition, Family, Kind, Unit, counters};
 use door_batch::gate::counts::BatchCounts;
+use door_keys::gate::counts::KeysCounts;
 use door_spend::gate::counts as spend;
 use door_transport::{CloseReason, Counters, HandshakeFailure};
 use figures_store::Progress;
@@ -15,7 +16,6 @@ use serde_json::{Map, Value, json};
 use weir_door::WorkerCounters;
 use weir_node::bank::Report;
 use weir_node::doors::fix::counts::FixCounts;
-use weir_node::doors::keys::counts::KeysCounts;
 use weir_node::doors::openrtb::counts::{Happening, Reasons, happenings};
 use weir_node::memory::{self, Memory};
 use weir_till::Totals;

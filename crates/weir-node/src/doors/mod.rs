@@ -3,13 +3,14 @@
 //! What a door is, stands in `weir-door`. `doors!` makes a worker's set of doors out of a list.
 
 pub mod fix;
-pub mod keys;
 pub mod openrtb;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use door_batch::gate::{BatchDoor, BatchTerms};
+use door_keys::gate::desk::KeysDesk;
+use door_keys::gate::{self as keys_gate, KeysDoor, KeysTerms, KeysThreads};
 use door_spend::gate::{SpendDoor, SpendTerms};
 use door_transport::cores::Placement;
 use door_transport::{Handle, Waker};
@@ -20,8 +21,6 @@ use crate::error::StartError;
 use fix::checkpoints::Known;
 use fix::desk::FixDesk;
 use fix::{FixDoor, FixTerms};
-use keys::desk::KeysDesk;
-use keys::{KeysDoor, KeysTerms, KeysThreads};
 use openrtb::{BidTerms, OpenRtbDoor};
 use weir_door::{Door, DoorFacts, DoorSet, OnDoors, Tokens, WorkerCounters, doors};
 
@@ -79,7 +78,7 @@ pub(crate) struct DoorTerms {
 
 impl DoorTerms {
     /// Reads them from a configuration. `addresses` are where the doors listen, by place; `None` for one that is off. `keys` is what
-    /// [`keys::open`] opened, `fix_known` what the journal knows of FIX sessions, `rest` the cores that workers leave.
+    /// [`keys_gate::open`] opened, `fix_known` what the journal knows of FIX sessions, `rest` the cores that workers leave.
     ///
     /// # Errors
     /// The part of the configuration that a door cannot use.
@@ -110,7 +109,7 @@ impl DoorTerms {
     }
 }
 
-/// Opens the keys behind their door; see [`keys::open`].
+/// Opens the keys behind their door; see [`keys_gate::open`].
 ///
 /// # Errors
 /// What the door cannot have, and what to do.
@@ -121,7 +120,7 @@ pub(crate) fn open_keys(
     cores: &Placement,
 ) -> Result<(Option<Arc<KeysTerms>>, KeysThreads), StartError> {
     let (address, tokens) = (addresses[DoorId::Keys as usize], tokens.of(KeysDoor::NAME));
-    keys::open(config, address, tokens, cores).map_err(StartError::Keys)
+    keys_gate::open(config, address, tokens, cores).map_err(StartError::Keys)
 }
 
 impl DoorTerms {

@@ -1,8 +1,8 @@
 //! The vault for the admin API: names, versions and counts of its keys.
 
+use door_keys::gate::counts::KeysCounts;
+use door_keys::gate::desk::KeyStanding;
 use watch::vault::{Vault, VaultKey, VaultPage};
-use weir_node::doors::keys::counts::KeysCounts;
-use weir_node::doors::keys::desk::KeyStanding;
 
 use crate::admin::Status;
 

@@ -6,7 +6,6 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use access::{AccessToken, LiveTokens, TokenFile};
-use door_keys::{NotUnsealed, UnsealKey, Unsealing};
 use vault::{KeyEncryptionKey, KeyStore, KeyStoreError};
 use vault_store::{
     KekSource, KeyFile, Options, PassphraseError, check_owner_only, kek_of_passphrase,
@@ -18,6 +17,7 @@ use zeroize::Zeroizing;
 
 use super::again::Again;
 use super::transit::{Brought, NotBrought, Transit};
+use crate::{NotUnsealed, UnsealKey, Unsealing};
 
 /// What is said where the first key has to be meant as such.
 const NONE_YET: &str = "this data folder has no key that wraps its keys yet: with first (weir vault unseal --first) this one becomes it, for good";
@@ -31,7 +31,7 @@ const OWN_FILE_BYTES_MAX: u64 = 1 << 10;
 
 /// Where the keys are: for the start, and for a key that comes later.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct KeysPlace {
     folder: PathBuf,
     options: Options,
     /// Who keeps the key of these keys, where another Transit does.
@@ -57,7 +57,7 @@ impl Opened {
 ///
 /// # Errors
 /// What is wrong with which file, and what to do; nothing was written where it is the wrong key.
-pub(super) fn store(config: &Config, place: &Place) -> Result<Opened, String> {
+pub(super) fn store(config: &Config, place: &KeysPlace) -> Result<Opened, String> {
     place.check_kept(true)?;
     let vault = &config.vault;
     let source = KekSource::of_config(&vault.key_file, &vault.key_env, &vault.key_program);
@@ -103,7 +103,7 @@ pub(super) fn store(config: &Config, place: &Place) -> Result<Opened, String> {
 }
 
 /// Opens the keys and unseals them with what another Transit keeps. Where it does not bring the key soon, it is asked beside the node.
-fn by_transit(transit: &Transit, place: &Place) -> Result<Opened, String> {
+fn by_transit(transit: &Transit, place: &KeysPlace) -> Result<Opened, String> {
     place.check_begun_by(transit)?;
     let mut again = Again::new(transit.clone());
     match again.start() {
@@ -115,11 +115,11 @@ fn by_transit(transit: &Transit, place: &Place) -> Result<Opened, String> {
     Ok(Opened { store: None, again: Some(again) })
 }
 
-impl Place {
-    pub(super) fn of(config: &Config) -> Place {
+impl KeysPlace {
+    pub(super) fn of(config: &Config) -> KeysPlace {
         let options = Options { keys_max: config.keys.keys_max, ..Options::default() };
         let folder = config.node.data_dir.join("vault");
-        Place { folder, options, transit: Transit::of_config(config) }
+        KeysPlace { folder, options, transit: Transit::of_config(config) }
     }
 
     /// Opens the keys, sealed. Keys that were there before have to be there.
@@ -364,8 +364,8 @@ mod tests {
         path
     }
 
-    fn place(folder: PathBuf) -> Place {
-        Place { folder, options: Options::default(), transit: None }
+    fn place(folder: PathBuf) -> KeysPlace {
+        KeysPlace { folder, options: Options::default(), transit: None }
     }
 
     fn kek(path: PathBuf) -> Result<Option<KeyEncryptionKey>, String> {
@@ -416,7 +416,7 @@ mod tests {
         config.vault.key_file =
             file(folder.path(), "5a".repeat(32).as_bytes(), 0o600).display().to_string();
         private::make_folder(&config.node.data_dir).unwrap();
-        let store = |config: &Config| super::store(config, &Place::of(config));
+        let store = |config: &Config| super::store(config, &KeysPlace::of(config));
         assert!(!store(&config).unwrap().store.unwrap().keys().is_sealed());
         let keys = config.node.data_dir.join("vault/keys");
         let before = std::fs::read(&keys).unwrap();
@@ -529,7 +529,7 @@ mod tests {
         let mut config = Config::default();
         config.node.data_dir = folder.path().into();
         config.vault.transit_address = "http://127.0.0.1:1".into();
-        let place = Place::of(&config);
+        let place = KeysPlace::of(&config);
         let secret = |byte| UnsealKey::Secret(vault::SecretKey::from_bytes(&[byte; 32]));
         let words = || UnsealKey::Passphrase(Zeroizing::new("correct horse battery".into()));
         let unseal = |key, first| match place.unseal(Unsealing { key, first }).map(|_| ()) {
@@ -559,7 +559,7 @@ mod tests {
         refused();
         // Keys that there are take their own key from anybody's hand: nothing is begun with it.
         drop(
-            Place { transit: None, ..place.clone() }
+            KeysPlace { transit: None, ..place.clone() }
                 .unseal(Unsealing { key: secret(1), first: true }),
         );
         unseal(secret(1), false).unwrap();

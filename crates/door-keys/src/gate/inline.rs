@@ -4,8 +4,9 @@
 //! twice that. What a byte of a body costs, by operation and type of the key, is measured by `proof/vault-costs` with items of 32 bytes;
 //! docs/vault.md has the table. Shorter items cost up to three times as much a byte, longer ones less.
 
-use door_keys::Bulk;
 use vault::{KeyType, Keys};
+
+use crate::Bulk;
 
 /// Work that a worker does at once, ns.
 const WORK_NS_MAX: usize = 100_000;

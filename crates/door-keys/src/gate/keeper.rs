@@ -9,9 +9,6 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use access::Principal;
-use door_keys::{
-    Act, Caller, Gate, KeyScopes, Method, NotChanged, NotUnsealed, Request, Unsealing,
-};
 use vault::{Change, ChangeError, KeyName, KeyStore, KeyStoreError, Keys, Sealed, WipedBytes};
 use vault_store::KeyFile;
 use zeroize::Zeroizing;
@@ -20,7 +17,8 @@ use super::again::{self, Again};
 use super::audit::{AuditDesk, Told};
 use super::late::{self, Owed};
 use super::live::LiveKeys;
-use super::open::Place;
+use super::open::KeysPlace;
+use crate::{Act, Caller, Gate, KeyScopes, Method, NotChanged, NotUnsealed, Request, Unsealing};
 
 /// Calls that may wait for the keeper.
 const JOBS_MAX: usize = 1_024;
@@ -187,9 +185,9 @@ pub(super) struct Keeper {
     pub(super) store: Option<KeyStore<KeyFile>>,
     /// No keys at all, as long as there is no store.
     pub(super) sealed: Keys,
-    pub(super) place: Place,
+    pub(super) place: KeysPlace,
     pub(super) live: LiveKeys,
-    pub(super) door: door_keys::Door,
+    pub(super) door: crate::Door,
     pub(super) audit: Option<AuditDesk>,
     /// Changes that could not be made durable.
     pub(super) failed: Arc<AtomicU64>,
@@ -278,13 +276,13 @@ impl Keeper {
             let rotated = self.gate().change(Change::Rotate(name), now_s);
             let failed = u64::from(rotated.is_err());
             if let Some(audit) = &self.audit {
-                let audit_of = door_keys::Audit {
+                let audit_of = crate::Audit {
                     verb: Some(Act::Rotate.verb()),
                     act: Some(Act::Rotate),
                     key: &text,
                     items: 1,
                     failed,
-                    ..door_keys::Audit::default()
+                    ..crate::Audit::default()
                 };
                 let line = super::audit::line(NODE, 0, &audit_of);
                 line.into_iter().for_each(|line| audit.wait(Told { line, answer: None }));
@@ -302,7 +300,7 @@ fn now_s() -> u64 {
 struct KeepGate<'a> {
     store: &'a mut Option<KeyStore<KeyFile>>,
     sealed: &'a Keys,
-    place: &'a Place,
+    place: &'a KeysPlace,
     live: &'a LiveKeys,
     failed: &'a AtomicU64,
     again: &'a mut Option<Again>,

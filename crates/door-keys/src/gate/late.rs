@@ -1,11 +1,11 @@
 //! Answers that other threads make, on their way back to the worker whose connection waits for them.
 
-use door_keys::{Answer, Door, Gate};
 use vault::WipedBytes;
 
 use super::audit::{self, AuditDesk, Told};
 use super::keeper::{Asker, Job};
 use super::stream::WorkedPiece;
+use crate::{Answer, Door, Gate};
 
 /// The answer to a call, owed to the worker that has its connection.
 pub(super) type Owed = weir_till::Owed<Late>;

@@ -12,7 +12,6 @@
 use door_http::{
     After, Next, Piece, PieceReply, ROOM_BYTES_KEPT, Reply as HttpReply, Response, Then,
 };
-use door_keys::BULK_PATH;
 use door_transport::{ConnId, Out, Then as Going};
 use vault::WipedBytes;
 
@@ -24,6 +23,7 @@ use super::{
     BUSY, DoorOutbox, Front, KeysConn, LIMITED, NO_STORE, RETRY, ReadGate, Side, TOO_LARGE,
     TRANSIT_PATH, To, inline, response,
 };
+use crate::BULK_PATH;
 
 /// What leaves of an answer at once: some microseconds of copying.
 const PART_BYTES: usize = 128 << 10;
@@ -108,7 +108,7 @@ impl Front<'_> {
     pub(super) fn begin_gathering(
         &mut self,
         conn: ConnId,
-        asked: &door_keys::Request<'_>,
+        asked: &crate::Request<'_>,
         size: Option<usize>,
         reply: HttpReply<'_, '_>,
     ) -> Then {

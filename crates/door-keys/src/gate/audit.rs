@@ -69,7 +69,7 @@ pub(super) enum StreamPart {
 }
 
 /// Returns the line of a call; `None` of one that is about no key.
-pub(super) fn line(who: &str, status: u16, audit: &door_keys::Audit<'_>) -> Option<String> {
+pub(super) fn line(who: &str, status: u16, audit: &crate::Audit<'_>) -> Option<String> {
     stream_line(who, status, audit, StreamPart::Whole)
 }
 
@@ -77,7 +77,7 @@ pub(super) fn line(who: &str, status: u16, audit: &door_keys::Audit<'_>) -> Opti
 pub(super) fn stream_line(
     who: &str,
     status: u16,
-    audit: &door_keys::Audit<'_>,
+    audit: &crate::Audit<'_>,
     part: StreamPart,
 ) -> Option<String> {
     let part = match part {
@@ -89,7 +89,7 @@ pub(super) fn stream_line(
     let verb = audit.verb?.name();
     let act = audit.act.map(|act| format!(",\"act\":\"{}\"", act.name())).unwrap_or_default();
     let (key, who) = (serde_json::Value::from(audit.key), serde_json::Value::from(who));
-    let door_keys::Audit { version, items, failed, .. } = audit;
+    let crate::Audit { version, items, failed, .. } = audit;
     let at_ms = now_ms();
     Some(format!(
         "{{\"at_ms\":{at_ms},\"who\":{who},\"verb\":\"{verb}\"{act},\"key\":{key},\"version\":{version},\"items\":{items},\"failed\":{failed},\
@@ -611,8 +611,8 @@ mod tests {
 
     #[test]
     fn a_line_says_who_did_what_and_quotes_what_must_be() {
-        let audit = door_keys::Audit {
-            verb: Some(door_keys::Verb::Encrypt),
+        let audit = crate::Audit {
+            verb: Some(crate::Verb::Encrypt),
             act: None,
             key: "a\"b",
             version: 3,
@@ -623,10 +623,10 @@ mod tests {
         let value: serde_json::Value = serde_json::from_str(&line).unwrap();
         assert_eq!((&value["who"], &value["key"]), (&"crm".into(), &"a\"b".into()));
         assert_eq!((&value["items"], &value["status"]), (&500.into(), &400.into()));
-        assert!(super::line("crm", 200, &door_keys::Audit::default()).is_none());
+        assert!(super::line("crm", 200, &crate::Audit::default()).is_none());
         assert!(value.get("act").is_none());
-        let act = Some(door_keys::Act::SoftDelete);
-        let line = super::line("crm", 200, &door_keys::Audit { act, ..audit }).unwrap();
+        let act = Some(crate::Act::SoftDelete);
+        let line = super::line("crm", 200, &crate::Audit { act, ..audit }).unwrap();
         assert!(line.contains(r#""verb":"encrypt","act":"soft-delete","key""#), "{line}");
     }
 

@@ -13,7 +13,6 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use door_keys::{Gate, NotChanged, NotUnsealed, Unsealing};
 use vault::{Change, Keys, WipedBytes};
 
 use super::audit::AuditDesk;
@@ -21,6 +20,7 @@ use super::keeper::{Job, KeeperDesk, OwnedRequest};
 use super::late::{self, LateAnswer};
 use super::live::KeysView;
 use super::stream::PieceJob;
+use crate::{Gate, NotChanged, NotUnsealed, Unsealing};
 
 /// Calls that may wait in both their lanes.
 const JOBS_MAX: usize = 1_024;
@@ -182,7 +182,7 @@ impl Drop for PoolDesk {
 
 /// What a thread of the pool works with.
 pub(super) struct Tools {
-    pub(super) door: door_keys::Door,
+    pub(super) door: crate::Door,
     pub(super) keys: KeysView,
     pub(super) keeper: KeeperDesk,
     pub(super) audit: Option<AuditDesk>,
@@ -258,7 +258,7 @@ impl Gate for WaitGate<'_> {
 
 #[cfg(test)]
 mod tests {
-    use door_keys::Method;
+    use crate::Method;
     use door_transport::Handle;
 
     use super::super::late::{Arrivals, Owed};
@@ -268,7 +268,7 @@ mod tests {
 
     fn job(arrivals: &Arc<Arrivals>, place: u32, bytes: usize) -> Box<Job> {
         let body = vec![b' '; bytes];
-        let request = door_keys::Request {
+        let request = crate::Request {
             method: Method::Post,
             path: "/v1/transit/encrypt/a",
             query: "",

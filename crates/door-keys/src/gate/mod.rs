@@ -33,7 +33,6 @@ use std::thread::JoinHandle;
 use access::{HostGuard, LiveTokens, Role, TokenView};
 use door_http::{App, Limits, Method, Methods, Next, Piece, PieceReply, Refusal, RefusedRequest};
 use door_http::{Reply as HttpReply, Request, Response, Session, Then};
-use door_keys::{Gate, KeyScopes, NotChanged, NotUnsealed, Unsealing, token_of};
 use door_transport::cores::Placement;
 use door_transport::{CloseReason, ConnId, Out, Peer, Step, Then as After, Waker};
 use vault::{Change, Keys};
@@ -52,10 +51,11 @@ use self::keeper::{Asker, Job, Keeper, KeeperDesk, OwnedRequest};
 use self::large::{Gathering, Leaving};
 use self::late::{Arrivals, Late, LateAnswer, Owed};
 use self::live::{KeysView, LiveKeys};
-use self::open::{Opened, Place};
+use self::open::{KeysPlace, Opened};
 use self::pool::{PoolDesk, Spent, Tools};
 use self::rates::{Rates, Used};
 use self::stream::Stream;
+use crate::{Gate, KeyScopes, NotChanged, NotUnsealed, Unsealing, token_of};
 
 /// What begins the paths of calls about keys.
 const TRANSIT_PATH: &str = "/v1/transit/";
@@ -83,7 +83,7 @@ const NO_HTTP: &[u8] = b"{\"errors\":[\"the request is no sound HTTP\"]}\n";
 const ONCE: [&str; 4] = ["x-vault-token", "authorization", "x-vault-namespace", "x-vault-wrap-ttl"];
 
 /// What the doors of all workers share.
-pub(crate) struct KeysTerms {
+pub struct KeysTerms {
     listen: SocketAddr,
     http: Limits,
     hosts: HostGuard,
@@ -98,7 +98,7 @@ pub(crate) struct KeysTerms {
     /// A body that does not come on for so long ends its connection; 0: never.
     partial_ms_max: u64,
     /// A work space for each worker, until it is taken.
-    doors: Mutex<Vec<door_keys::Door>>,
+    doors: Mutex<Vec<crate::Door>>,
 }
 
 /// What the threads behind the door count.
@@ -116,14 +116,14 @@ impl std::fmt::Debug for KeysTerms {
 
 impl KeysTerms {
     /// Where others than callers look at the keys.
-    pub(crate) fn desk(&self) -> KeysDesk {
+    pub fn desk(&self) -> KeysDesk {
         KeysDesk::new(self.live.clone(), self.listen)
     }
 }
 
 /// The threads behind the door; they end once no worker has the door any more.
 #[derive(Debug, Default)]
-pub(crate) struct KeysThreads(Vec<JoinHandle<()>>);
+pub struct KeysThreads(Vec<JoinHandle<()>>);
 
 impl KeysThreads {
     fn keep(&mut self, started: Result<JoinHandle<()>, SystemError>) -> Result<(), String> {
@@ -132,12 +132,12 @@ impl KeysThreads {
     }
 
     /// Has one of them ended? Only a bug ends one before its time.
-    pub(crate) fn is_broken(&self) -> bool {
+    pub fn is_broken(&self) -> bool {
         self.0.iter().any(JoinHandle::is_finished)
     }
 
     /// Waits until they have written what they were given. True if all went well.
-    pub(crate) fn join(self) -> bool {
+    pub fn join(self) -> bool {
         let ends: Vec<_> = self.0.into_iter().map(JoinHandle::join).collect();
         ends.iter().all(Result::is_ok)
     }
@@ -147,7 +147,7 @@ impl KeysThreads {
 ///
 /// # Errors
 /// What the door cannot have, and what to do; nothing of the vault was written where its key is the wrong one.
-pub(crate) fn open(
+pub fn open(
     config: &Config,
     address: Option<SocketAddr>,
     tokens: Option<&LiveTokens>,
@@ -158,7 +158,7 @@ pub(crate) fn open(
     };
     let rest = &cores.rest;
     let (keys, data) = (&config.keys, &config.node.data_dir);
-    let place = Place::of(config);
+    let place = KeysPlace::of(config);
     let Opened { store, again } = open::store(config, &place)?;
     let tokens = open::tokens(data, tokens)?;
     let cluster_id = open::cluster_id(data)?;
@@ -166,10 +166,9 @@ pub(crate) fn open(
     http.check().map_err(|error| format!("keys: {error}"))?;
     let hosts = hosts(&keys.hosts, "", address).map_err(|error| format!("keys.hosts: {error}"))?;
     let body_bytes_max = keys.body_bytes_max;
-    let settings =
-        door_keys::Settings { cluster_id, body_bytes_max, ..door_keys::Settings::default() };
+    let settings = crate::Settings { cluster_id, body_bytes_max, ..crate::Settings::default() };
     let door = || {
-        let made = door_keys::Door::new(settings.clone());
+        let made = crate::Door::new(settings.clone());
         made.map_err(|error| format!("keys: {error}"))
     };
     let health = Arc::new(Health::default());
@@ -232,7 +231,7 @@ fn start_audit(
 }
 
 /// One worker's part of the door.
-pub(crate) struct KeysDoor {
+pub struct KeysDoor {
     /// `None` where the door is off.
     side: Option<Side>,
     /// What HTTP works in, about 1 MiB; `None` where the door is off.
@@ -244,7 +243,7 @@ struct Side {
     worker: u16,
     counters: Arc<KeysCounts>,
     terms: Arc<KeysTerms>,
-    door: door_keys::Door,
+    door: crate::Door,
     tokens: TokenView,
     keys: KeysView,
     arrivals: Arc<Arrivals>,
@@ -263,7 +262,7 @@ struct Side {
 
 /// What is kept per connection.
 #[derive(Default)]
-pub(crate) struct KeysConn {
+pub struct KeysConn {
     http: Session,
     /// Whose token it showed last: most connections show one only.
     entered: Option<Box<Entered>>,
@@ -285,7 +284,8 @@ struct Entered {
 }
 
 impl KeysDoor {
-    pub(crate) fn new(
+    /// The side of the worker with this number; who has answers for it wakes it.
+    pub fn new(
         terms: Option<&Arc<KeysTerms>>,
         worker: u16,
         waker: Waker,
@@ -539,12 +539,7 @@ impl Front<'_> {
     }
 
     /// Answers by what the door says, now or once its line is written.
-    fn ask(
-        &mut self,
-        conn: ConnId,
-        asked: &door_keys::Request<'_>,
-        reply: HttpReply<'_, '_>,
-    ) -> Then {
+    fn ask(&mut self, conn: ConnId, asked: &crate::Request<'_>, reply: HttpReply<'_, '_>) -> Then {
         let (side, entered) = (&mut *self.side, &mut *self.entered);
         let known = asked.token.and_then(|token| side.enter(entered, token));
         // A health check is nobody's call; 429 would say there that this node is a spare one.
@@ -637,7 +632,7 @@ impl Side {
     fn ask_as(
         &mut self,
         conn: ConnId,
-        asked: &door_keys::Request<'_>,
+        asked: &crate::Request<'_>,
         asker: Option<&Asker>,
         reply: HttpReply<'_, '_>,
     ) -> Then {
@@ -710,7 +705,7 @@ impl Side {
         &mut self,
         to: To,
         conn: ConnId,
-        asked: &door_keys::Request<'_>,
+        asked: &crate::Request<'_>,
         asker: Option<&Asker>,
         reply: HttpReply<'_, '_>,
     ) -> Then {
@@ -733,13 +728,13 @@ impl App for Front<'_> {
             return reply.send(&refused);
         }
         let method = match request.method {
-            Method::Get | Method::Head => door_keys::Method::Get,
-            Method::Post | Method::Put => door_keys::Method::Post,
-            Method::Patch => door_keys::Method::Patch,
-            Method::Delete => door_keys::Method::Delete,
-            Method::List => door_keys::Method::List,
+            Method::Get | Method::Head => crate::Method::Get,
+            Method::Post | Method::Put => crate::Method::Post,
+            Method::Patch => crate::Method::Patch,
+            Method::Delete => crate::Method::Delete,
+            Method::List => crate::Method::List,
         };
-        let asked = door_keys::Request {
+        let asked = crate::Request {
             method,
             path: request.path,
             query: request.query,

@@ -1,7 +1,7 @@
 //! Bulk streams whose bodies come in pieces: each piece is worked on by its worker, or by the pool, and answered before the next is read.
 //!
 //! ```text
-//!  request ──▶ door_keys::Bulk, kept with the connection
+//!  request ──▶ crate::Bulk, kept with the connection
 //!  piece ──▶ little work: done at once ─┐
 //!        └─▶ else: the pool ────────────┴─▶ the first results and the end: once their line is in the audit ──▶ a chunk of the answer
 //! ```
@@ -11,7 +11,6 @@
 use std::sync::Arc;
 
 use door_http::{Next, Piece, PieceReply, Reply as HttpReply, Response, Then};
-use door_keys::{Bulk, BulkError};
 use door_transport::ConnId;
 use vault::WipedBytes;
 
@@ -21,6 +20,7 @@ use super::late::{Late, LateAnswer, Owed};
 use super::{
     BUSY, Entered, Front, LIMITED, NO_STORE, RETRY, ReadGate, STOPPING, Side, inline, response,
 };
+use crate::{Bulk, BulkError};
 
 /// Streams of one worker at once. Each may hold an item that is not whole, and what a piece came to: some MiB together.
 pub(super) const STREAMS_MAX: usize = 256;
@@ -65,7 +65,7 @@ pub(super) struct WorkedPiece {
 
 impl WorkedPiece {
     /// Works on it; false: only a thread that may wait can go on.
-    pub(super) fn work<G: door_keys::Gate>(&mut self, gate: &mut G, now_s: u64) -> bool {
+    pub(super) fn work<G: crate::Gate>(&mut self, gate: &mut G, now_s: u64) -> bool {
         let bulk = &mut self.stream.bulk;
         let worked = bulk.work(gate, now_s, &mut self.out);
         self.end = match worked {
@@ -122,7 +122,7 @@ impl Front<'_> {
     pub(super) fn begin_stream(
         &mut self,
         conn: ConnId,
-        asked: &door_keys::Request<'_>,
+        asked: &crate::Request<'_>,
         reply: HttpReply<'_, '_>,
     ) -> Then {
         let (side, entered) = (&mut *self.side, &mut *self.entered);
