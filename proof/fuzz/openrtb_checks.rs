@@ -2,12 +2,12 @@
 // does the test that replays their corpora in plain `cargo test`.
 
 use door_http::Refusal;
-use door_openrtb::{
+use door_transport::ConnId;
+use money::CurrencyCode;
+use openrtb::{
     Ad, AdSpec, Answer, BadNotice, Bid, BidId, BidRequest, Door, Event, Gate, Mtype, NoBidReason,
     Notice, NoticeIds, NoticeStatus, Noticed, Outcome, PRICE_MICROS_END, PriceText, Settings,
 };
-use door_transport::ConnId;
-use money::CurrencyCode;
 use serde_json::Value;
 
 const NOW_MS: u64 = 1_767_268_800_000;
@@ -153,7 +153,7 @@ fn text_of(id: &Value) -> Option<String> {
 /// One path of a notice: the id comes back as it was, a price is a price.
 pub(crate) fn openrtb_notice(data: &[u8]) {
     let Ok(path) = std::str::from_utf8(data) else { return };
-    let mut room = [0; door_openrtb::NOTICE_ID_BYTES_MAX];
+    let mut room = [0; openrtb::NOTICE_ID_BYTES_MAX];
     match Notice::parse(path, &mut room) {
         Ok(notice) => {
             assert!(!notice.id.is_empty());

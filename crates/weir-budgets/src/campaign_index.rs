@@ -7,9 +7,6 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::path::Path;
 use std::sync::Arc;
 
-use door_openrtb::{
-    Ad, AdSpec, Imp, MACRO_BILL, MACRO_WIN, Mtype, NativeSet, StreamSpec, domains_above,
-};
 use gate_auction as auction;
 use gate_auction::{
     CampaignError, Dictionary, DictionaryFull, Dimension, Format, Index, Price, Space, UNKNOWN,
@@ -17,6 +14,9 @@ use gate_auction::{
 use gate_profile::Cap;
 use ledger::Amount;
 use money::{CurrencyCode, Instant, OffsetSpan, Zone};
+use openrtb::{
+    Ad, AdSpec, Imp, MACRO_BILL, MACRO_WIN, Mtype, NativeSet, StreamSpec, domains_above,
+};
 
 use crate::budgets::{self, Budget, LineError};
 use crate::campaigns::native::native_set;

@@ -7,12 +7,12 @@ use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
-use door_openrtb::Purposes;
 use door_transport::cores::CoreList;
 use door_transport::{TaskRun, Transport};
 use gate_auction::{Exclusive, Pricing};
 use ledger_journal::Durability;
 use money::CurrencyCode;
+use openrtb::Purposes;
 
 use crate::arrays::Arrays;
 use crate::doors::{ADMIN, all_doors, transport_options};

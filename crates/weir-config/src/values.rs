@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use door_fix::Checks;
-use door_openrtb::Purposes;
 use door_transport::cores::CoreList;
 use door_transport::{TaskRun, Transport};
 use gate_auction::{Conversion, Exclusive, Pricing};
 use ledger_journal::Durability;
 use money::{CurrencyCode, Unit};
+use openrtb::Purposes;
 
 use crate::listen::Listen;
 

@@ -5,10 +5,10 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use admin_client::{Client, FetchError, harmless};
-use door_openrtb::{BadRequest, BidRequest, ReadLimits, Reader};
 use gate_auction::{BidContext, Bidder, Explanation, Outcome, Reason, Request, Scratch, Step};
 use gate_profile::Profile;
 use money::Instant;
+use openrtb::{BadRequest, BidRequest, ReadLimits, Reader};
 use serde_json::Value;
 use weir_budgets::budgets::{Budget, LineError};
 use weir_budgets::campaign_index::{self, CampaignIndex, ExchangeTerms};

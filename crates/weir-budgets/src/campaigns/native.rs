@@ -1,6 +1,6 @@
 //! Native creatives: the markup of one is an answer by Native Ads 1.2, whose assets are what requests are answered with.
 
-use door_openrtb::{NativeImage, NativeSet, NativeSpec, NativeTracker};
+use openrtb::{NativeImage, NativeSet, NativeSpec, NativeTracker};
 use serde_json::Value;
 
 /// An image of no type is a main image.
@@ -116,7 +116,7 @@ fn texts(value: &Value) -> Vec<&str> {
 
 #[cfg(test)]
 mod tests {
-    use door_openrtb::{Native, NativeReader};
+    use openrtb::{Native, NativeReader};
 
     use super::*;
 

@@ -2,7 +2,7 @@
 //!
 //! Numbers are those of AdCOM 1.0: plcmt subtypes, placement subtypes, playback methods.
 
-use door_openrtb::{ATTRIBUTE_SKIPPABLE, Stream, StreamSpec};
+use openrtb::{ATTRIBUTE_SKIPPABLE, Stream, StreamSpec};
 use serde_json::Value;
 
 use super::Lists;
@@ -128,7 +128,7 @@ fn playback_method(value: &Value) -> Result<u8, String> {
 
 #[cfg(test)]
 mod tests {
-    use door_openrtb::{ReadLimits, Reader};
+    use openrtb::{ReadLimits, Reader};
     use serde_json::{Map, json};
 
     use super::super::fields::Faults;

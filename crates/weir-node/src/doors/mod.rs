@@ -17,11 +17,11 @@ use door_transport::{Handle, Waker};
 use gate_profile::Profiles;
 use weir_config::config::Config;
 
+use self::openrtb::{BidTerms, OpenRtbDoor};
 use crate::error::StartError;
 use fix::checkpoints::Known;
 use fix::desk::FixDesk;
 use fix::{FixDoor, FixTerms};
-use openrtb::{BidTerms, OpenRtbDoor};
 use weir_door::{Door, DoorFacts, DoorSet, OnDoors, Tokens, WorkerCounters, doors};
 
 /// The doors of a worker, in the order of `weir_config::doors::DOORS`: what stage rows, metrics and status are made of.

@@ -231,7 +231,7 @@ pub(crate) const ROWS: &[Row] = &[
     ),
     Row::new(
         "JSON",
-        "crates/door-openrtb/src/read.rs",
+        "crates/openrtb/src/read.rs",
         (Worker, "json_read", BidRequest),
         "Exchanges speak JSON; one walk over a tape borrows every text from the body and allocates nothing.",
     )
@@ -268,7 +268,7 @@ pub(crate) const ROWS: &[Row] = &[
     ),
     Row::new(
         "bids, checked and written",
-        "crates/door-openrtb/src/answer.rs",
+        "crates/openrtb/src/answer.rs",
         (Worker, "answer_write", BidRequest),
         "A bid is checked against its request before it leaves, since exchanges punish a wrong one more than none.",
     ),

@@ -6,10 +6,6 @@
 
 use std::hint::black_box;
 
-use door_openrtb::{
-    Answer, Bid, BidId, BidRequest, Door, Event, Gate, Imp, NoBidReason, Notice, NoticeIds,
-    NoticeStatus, Noticed, Outcome, Settings,
-};
 use door_transport::ConnId;
 use gate_auction::{
     BidContext, Bidder, BlockedAttribute, Choice, Deal, Dictionary, Floor, Format, Impression,
@@ -18,6 +14,10 @@ use gate_auction::{
 use gate_pacing::Pace;
 use ledger::note::{NOTE_END_LEN, NOTE_START_LEN};
 use ledger::{Amount, Hold, KeyRing, Purses};
+use openrtb::{
+    Answer, Bid, BidId, BidRequest, Door, Event, Gate, Imp, NoBidReason, Notice, NoticeIds,
+    NoticeStatus, Noticed, Outcome, Settings,
+};
 
 use super::Workload;
 use super::market::{self, CAMPAIGNS, Market, usd};
@@ -383,7 +383,7 @@ fn attributes_of(imp: &Imp<'_>) -> impl Iterator<Item = BlockedAttribute> {
     })
 }
 
-fn deal<'a>(deal: &door_openrtb::Deal<'_>, words: &Dictionary) -> Deal<'a> {
+fn deal<'a>(deal: &openrtb::Deal<'_>, words: &Dictionary) -> Deal<'a> {
     Deal {
         id: words.key(Space::Deal, deal.id),
         floor: Floor { micros: deal.floor.micros, currency: deal.floor.currency },

@@ -1,10 +1,10 @@
 //! A market to hold auctions in, and requests that ask it: all made up, from seeds.
 
-use door_openrtb::{Ad, AdSpec, Mtype};
 use gate_auction::{
     Campaign, Creative, Dictionary, Dimension, Format, Index, Price, Space, Targeting,
 };
 use money::CurrencyCode;
+use openrtb::{Ad, AdSpec, Mtype};
 
 use super::random::Random;
 

@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use door_openrtb::{ReadLimits, Reader};
 use gate_auction::Scratch;
+use openrtb::{ReadLimits, Reader};
 use weir_budgets::budgets::Budget;
 use weir_budgets::campaign_index::CampaignIndex;
 

@@ -4,16 +4,16 @@
 
 use std::path::Path;
 
-use door_openrtb::{
-    Answer, Bid, BidId, BidRequest, Event, Gate, NoBidReason, Notice, NoticeIds, NoticeStatus,
-    Noticed, Outcome, Settings,
-};
 use door_transport::ConnId;
 use gate_auction::{Choice, Counters, Scratch};
 use gate_pacing::Pace;
 use gate_profile::{Options, Presence, Profile, Profiles};
 use ledger::{Amount, KeyRing, PurseOptions, Purses, ToWorker};
 use money::Instant;
+use openrtb::{
+    Answer, Bid, BidId, BidRequest, Event, Gate, NoBidReason, Notice, NoticeIds, NoticeStatus,
+    Noticed, Outcome, Settings,
+};
 use probe::NodeClock;
 use weir_budgets::budgets::Budget;
 use weir_budgets::campaign_index::{CampaignIndex, ExchangeTerms};

@@ -5,7 +5,7 @@
 
 use std::time::Instant;
 
-use door_openrtb::Door;
+use openrtb::Door;
 use weir_budgets::budgets::Budget;
 
 use super::bidder::{Bidder, Stage, market};

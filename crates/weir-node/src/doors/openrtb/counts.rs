@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use counters::Definition;
 use door_http::Refusal;
-use door_openrtb::{BadRequest, NoBidReason, PrivacyCause, Violation};
+use openrtb::{BadRequest, NoBidReason, PrivacyCause, Violation};
 
 /// Names of [`BadRequest`], in the order of their counters.
 const BAD_REQUESTS: [&str; 7] =

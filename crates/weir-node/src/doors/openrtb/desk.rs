@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use door_openrtb::{Imp, Mtype, PRICE_MICROS_END};
 use gate_auction::{BidContext, Bidder, Choice, Price, Reason};
 use gate_profile::{Profile, Profiles};
 use ledger::{Amount, Hold};
+use openrtb::{Imp, Mtype, PRICE_MICROS_END};
 use weir_budgets::campaign_index::{CampaignAd, CampaignIndex, PinnedRate, ServedCreative};
 use weir_till::Money;
 use wire::Verdict;

@@ -30,10 +30,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use door_openrtb::{
-    Answer, Bid, BidId, BidRequest, Event, Front, Gate, MACRO_BILL, Mtype, NoBidForm, NoBidReason,
-    Notice, NoticeIds, NoticeKind, NoticeStatus, Noticed, Outcome, Passed, PriceText, Violation,
-};
 use door_transport::{ConnId, Out, Peer, Step};
 use gate_auction::{Choice, Counters, Fates, Scratch};
 use gate_profile::{Cap, Profile, Profiles};
@@ -41,6 +37,10 @@ use ledger::note::NOTE_LEN;
 use ledger::token::SEQ_MAX;
 use ledger::{Action, Amount, Door as Origins, Handled, Hold, Origin, Resolution};
 use money::{CurrencyCode, Instant};
+use openrtb::{
+    Answer, Bid, BidId, BidRequest, Event, Front, Gate, MACRO_BILL, Mtype, NoBidForm, NoBidReason,
+    Notice, NoticeIds, NoticeKind, NoticeStatus, Noticed, Outcome, Passed, PriceText, Violation,
+};
 use weir_budgets::campaign_index::CampaignIndex;
 use weir_config::config::Config;
 use weir_config::doors::{hosts, http_limits};
@@ -63,7 +63,7 @@ use self::waiting::WaitingNotice;
 /// The door's settings, the same for all workers.
 #[derive(Debug)]
 pub(crate) struct BidTerms {
-    settings: door_openrtb::Settings,
+    settings: openrtb::Settings,
     terms: Terms,
     currency: CurrencyCode,
     named_prices: NamedPrices,
@@ -91,7 +91,7 @@ impl BidTerms {
             "" => format!("https://{address}"),
             url => url.trim_end_matches('/').to_string(),
         };
-        let settings = door_openrtb::Settings {
+        let settings = openrtb::Settings {
             http: http_limits(config),
             hosts: hosts(&o.hosts, &url, address).map_err(|error| format!("hosts: {error}"))?,
             bid_paths: vec![path],
@@ -101,7 +101,7 @@ impl BidTerms {
             tmax_default_ms: small(o.tmax_ms),
             loss_notices: o.loss_notices,
             no_bid: if o.no_bid_body { NoBidForm::Reason } else { NoBidForm::Empty },
-            ..door_openrtb::Settings::default()
+            ..openrtb::Settings::default()
         };
         settings.check().map_err(|error| error.to_string())?;
         Ok(BidTerms {
@@ -122,7 +122,7 @@ impl BidTerms {
 
 /// One worker's side of the door.
 pub(crate) struct OpenRtbDoor {
-    door: door_openrtb::Door,
+    door: openrtb::Door,
     /// What HTTP works in.
     room: door_http::Room,
     bidder: NodeBidder,
@@ -172,7 +172,7 @@ impl OpenRtbDoor {
         profiles: Profiles,
         counters: &WorkerCounters,
     ) -> OpenRtbDoor {
-        let door = door_openrtb::Door::new(facts.settings.clone());
+        let door = openrtb::Door::new(facts.settings.clone());
         OpenRtbDoor {
             door: door.expect("the settings were checked when the node started"),
             room: door_http::Room::default(),
@@ -264,7 +264,7 @@ impl Door for OpenRtbDoor {
         let waited = self.bidder.waiting.close(reply.index);
         let waiting = waited.expect("answered once, while it waits");
         let status = BidGate { openrtb: &mut self.bidder, till }.noticed(&waiting, resolution);
-        let answer = door_openrtb::noticed(status);
+        let answer = openrtb::noticed(status);
         outbox.answer(waiting.conn, |session, out| session.answer(out, &answer));
     }
 
@@ -769,7 +769,7 @@ fn bid_id(hold: &Hold, position: usize) -> u128 {
 }
 
 /// Where in its pod a bid may run: a banner of the same impression is in none.
-fn slot_in_pod(imp: &door_openrtb::Imp<'_>, mtype: Mtype) -> Option<i8> {
+fn slot_in_pod(imp: &openrtb::Imp<'_>, mtype: Mtype) -> Option<i8> {
     let stream = match mtype {
         Mtype::Video => imp.video?,
         Mtype::Audio => imp.audio?,

@@ -1,6 +1,6 @@
 //! Which price a billing notice may name. What it says besides counts as a mistake, and the price that was sent is booked.
 
-use door_openrtb::{BidRequest, Imp};
+use openrtb::{BidRequest, Imp};
 
 use super::counts::Happening;
 use super::note::Naming;

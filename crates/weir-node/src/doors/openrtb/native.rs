@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use door_openrtb::{Native, NativeReader, NativeSet};
+use openrtb::{Native, NativeReader, NativeSet};
 
 /// Where a worker reads native requests and writes what answers them.
 #[derive(Default)]

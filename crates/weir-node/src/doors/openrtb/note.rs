@@ -16,10 +16,10 @@
 //! Bit 6 is set in all notes that say which prices a notice may name: bit 4 where the billing notice's address stands in
 //! markup, bit 5 in a second-price auction. Notes of earlier versions have none of the three.
 
-use door_openrtb::NoticeKind;
 use ledger::note::{NOTE_END_LEN, NOTE_LEN, NOTE_START_LEN};
 use ledger::{Amount, Hold};
 use money::CurrencyCode;
+use openrtb::NoticeKind;
 use weir_budgets::campaign_index::PinnedRate;
 
 use super::cost::cost;

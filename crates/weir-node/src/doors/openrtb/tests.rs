@@ -1,9 +1,9 @@
 //! From a body of JSON to who would bid: what the door asks of an auction, without money.
 
-use door_openrtb::{Purposes, ReadLimits, Reader};
 use gate_auction::{Choice, Scratch};
 use gate_profile::Profile;
 use money::Instant;
+use openrtb::{Purposes, ReadLimits, Reader};
 use weir_budgets::campaign_index::{self, CampaignIndex, ExchangeTerms};
 use weir_config::config::Config;
 

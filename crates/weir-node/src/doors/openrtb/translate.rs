@@ -9,16 +9,16 @@ mod imps;
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use door_openrtb::{
-    BidRequest, CategoryList, FirstCategory, PersonalData, PlaceKind, Privacy, PrivacyTerms, Texts,
-    Top, domains_above, first_categories, is_mapped, unsaid,
-};
 use gate_auction::{
     BlockedAttribute, Deal, Dictionary, Dimension, DurationFloor, Floor, Format, Impression,
     Placement, Pod, PriceRule, Request, Rules, Space, Timing, UNKNOWN,
 };
 use gate_profile::Profile;
 use money::CurrencyCode;
+use openrtb::{
+    BidRequest, CategoryList, FirstCategory, PersonalData, PlaceKind, Privacy, PrivacyTerms, Texts,
+    Top, domains_above, first_categories, is_mapped, unsaid,
+};
 use weir_budgets::campaign_index::{CATEGORY_TAXONOMY, CampaignIndex, PinnedRate};
 use weir_budgets::campaigns::normal;
 use weir_config::config::{Config, Pods};
@@ -103,7 +103,7 @@ impl Terms {
 
     /// A floor that our price meets after the exchange took its fee. Where nothing is asked for, `by_second` neither, no
     /// rate is needed.
-    fn floor(&self, floor: door_openrtb::Floor, by_second: bool) -> Floor {
+    fn floor(&self, floor: openrtb::Floor, by_second: bool) -> Floor {
         if floor.micros == 0 && !by_second {
             return Floor { micros: 0, currency: self.currency };
         }
@@ -349,7 +349,7 @@ impl Lists {
 
     /// The domain of a page with all domains above it, the bundle of an app. Of a place that says neither it is unknown
     /// which it is, but for screens, which have none.
-    fn places(&mut self, words: &Dictionary, place: &door_openrtb::Place<'_>) -> Part {
+    fn places(&mut self, words: &Dictionary, place: &openrtb::Place<'_>) -> Part {
         let from = self.keys.len();
         let domain = place.domain.or(place.publisher_domain);
         if let Some(domain) = domain {
@@ -368,7 +368,7 @@ impl Lists {
     /// Categories of the page and its content, each with the one above it: who wants `IAB17` takes a page of `IAB17-12`.
     /// Of a taxonomy that can be compared with the campaigns' they are what each is there; of another one, or where one is in
     /// no table, the page's are unknown.
-    fn pages(&mut self, words: &Dictionary, place: &door_openrtb::Place<'_>) -> Part {
+    fn pages(&mut self, words: &Dictionary, place: &openrtb::Place<'_>) -> Part {
         let from = self.keys.len();
         let mut is_known = true;
         for (list, taxonomy) in place.category_lists() {
@@ -419,7 +419,7 @@ impl Lists {
 
     /// What a page may be though it does not say so: all that its categories of another taxonomy may be, and what that taxonomy
     /// has no words for.
-    fn possible_pages(&mut self, words: &Dictionary, place: &door_openrtb::Place<'_>) -> Part {
+    fn possible_pages(&mut self, words: &Dictionary, place: &openrtb::Place<'_>) -> Part {
         let from = self.keys.len();
         for (list, taxonomy) in place.category_lists() {
             if list.is_empty() || !is_mapped(taxonomy) {

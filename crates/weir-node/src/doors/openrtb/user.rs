@@ -1,7 +1,7 @@
 //! Who a request is about, where it may be used at all.
 
-use door_openrtb::{PersonalData, Privacy, Top};
 use gate_profile::user_key;
+use openrtb::{PersonalData, Privacy, Top};
 
 /// The key of the user's profile: of the buyer's id, the exchange's, the device's, or that of an identity provider, the
 /// first that is there. `None` where there is no id, and where privacy forbids the use of ids.
@@ -26,7 +26,7 @@ fn is_zero(id: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use door_openrtb::{BidRequest, PrivacyTerms, ReadLimits, Reader};
+    use openrtb::{BidRequest, PrivacyTerms, ReadLimits, Reader};
 
     /// Consent of a user to vendor 25 and all purposes, and to purposes 1 to 3 only.
     const CONSENT: [&str; 2] = [

@@ -1,8 +1,8 @@
 //! Who looks at the impressions of a request, as far as that may be known; and what that tells an exchange.
 
-use door_openrtb::{BidRequest, NoBidReason, PersonalData, Privacy};
 use gate_auction::Reason;
 use gate_profile::{Presence, Profile, Profiles};
+use openrtb::{BidRequest, NoBidReason, PersonalData, Privacy};
 
 use super::counts::{Counts, Happening};
 use super::desk::Viewer;

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use door_openrtb::{BidRequest, Imp as ImpView, ReadLimits, Reader};
+use openrtb::{BidRequest, Imp as ImpView, ReadLimits, Reader};
 use serde::Deserialize;
 
 use crate::pairs::{Meaning, Pair};
@@ -357,7 +357,7 @@ fn sum_view(request: &BidRequest<'_>) -> u64 {
 }
 
 fn sum_imp_view(sum: &mut Sum, request: &BidRequest<'_>, imp: &ImpView<'_>) {
-    let ints = |sum: &mut Sum, ints: door_openrtb::Ints<'_>| {
+    let ints = |sum: &mut Sum, ints: openrtb::Ints<'_>| {
         ints.iter().for_each(|one| sum.number(one.cast_unsigned()));
     };
     sum.text(imp.id);

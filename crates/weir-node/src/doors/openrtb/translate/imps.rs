@@ -1,9 +1,9 @@
 //! The impressions of a request: what they take, what they block, what they cost.
 
-use door_openrtb::{Banner, BidRequest, Imp, Stream, TimedFloors};
 use gate_auction::{
     BlockedAttribute, Deal, DurationFloor, Format, Impression, Placement, Pod, Space, Timing,
 };
+use openrtb::{Banner, BidRequest, Imp, Stream, TimedFloors};
 use weir_budgets::campaign_index::CampaignIndex;
 use weir_config::config::Pods;
 
@@ -237,7 +237,7 @@ fn small(pixels: u32) -> Option<u16> {
 }
 
 /// The smallest size of a ratio that is at least as wide as it must be.
-fn least_of_ratio(format: &door_openrtb::Format) -> Option<(u16, u16)> {
+fn least_of_ratio(format: &openrtb::Format) -> Option<(u16, u16)> {
     let (width, height) = format.width_ratio.zip(format.height_ratio)?;
     let times = format.width_min.unwrap_or(1).max(1).div_ceil(width.max(1));
     Some((small(width.checked_mul(times)?)?, small(height.checked_mul(times)?)?))

@@ -1,6 +1,6 @@
 //! Replays the fuzz corpora: what the fuzzers found interesting is tested by every plain `cargo test`.
 //!
-//! `WEIR_CORPUS_WRITE=1 cargo test -p door-openrtb corpus` writes the seeds anew.
+//! `WEIR_CORPUS_WRITE=1 cargo test -p openrtb corpus` writes the seeds anew.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,6 +1,6 @@
 //! Any bytes at all: never a panic, a hang, an answer that is not 200, 204 or 400, or memory that stays.
 
-use door_openrtb::{BadRequest, Door, Event};
+use openrtb::{BadRequest, Door, Event};
 
 use crate::bidder::{Bidder, door};
 use crate::bodies::{self, Numbers};

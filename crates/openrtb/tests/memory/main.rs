@@ -10,10 +10,8 @@ mod bodies;
 
 use std::alloc::System;
 
-use door_openrtb::{
-    Ad, Answer, BidRequest, Door, Event, Gate, Notice, NoticeStatus, Noticed, Outcome,
-};
 use door_transport::ConnId;
+use openrtb::{Ad, Answer, BidRequest, Door, Event, Gate, Notice, NoticeStatus, Noticed, Outcome};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]
@@ -34,7 +32,7 @@ impl Gate for Fixed {
         {
             let banner = imp.banner.as_ref().map(|banner| request.formats(banner).len());
             let width_height = if banner == Some(0) { (320, 50) } else { (300, 250) };
-            let bid = door_openrtb::Bid {
+            let bid = openrtb::Bid {
                 imp: place,
                 width: width_height.0,
                 height: width_height.1,

@@ -1,6 +1,6 @@
 //! Field by field: what is read, of 2.6 and of 2.5, and what cannot be misread.
 
-use door_openrtb::{
+use openrtb::{
     BadRequest, BidRequest, Eid, Mtype, PlaceKind, ReadLimits, Reader, Segment, UNREACHABLE_MICROS,
 };
 

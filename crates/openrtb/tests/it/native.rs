@@ -1,6 +1,6 @@
 //! Native ads: any request is read or refused, and an answer has what was asked for, or there is none.
 
-use door_openrtb::{
+use openrtb::{
     BadNative, Native, NativeImage, NativeMiss, NativeReader, NativeSet, NativeSpec, NativeTracker,
 };
 use proptest::prelude::*;

@@ -1,10 +1,10 @@
 //! What an answer looks like, byte for byte where bytes matter.
 
-use door_openrtb::{
+use door_transport::ConnId;
+use openrtb::{
     Ad, AdSpec, Answer, Bid, BidId, BidRequest, Door, Event, Gate, NoBidForm, NoBidReason, Notice,
     NoticeStatus, Noticed, Outcome, Settings, StreamSpec, Violation,
 };
-use door_transport::ConnId;
 use serde_json::{Value, json};
 
 use crate::bidder::{BANNER, NOW_MS, VIDEO, bid, door};
@@ -101,7 +101,7 @@ fn a_vast_ad_carries_its_billing_notice_in_the_markup() {
 
 #[test]
 fn markup_made_for_a_request_takes_the_place_of_the_creatives() {
-    let spec = AdSpec { mtype: door_openrtb::Mtype::Native, markup: "", ..BANNER };
+    let spec = AdSpec { mtype: openrtb::Mtype::Native, markup: "", ..BANNER };
     let ad = Ad::new(&spec);
     let request = r#"{"id":"r","imp":[{"id":"1","native":{"request":"{}"}}]}"#;
     let made = r#"{"imptrackers":["${WEIR_BURL}"],"link":{"url":"a\"b"}}"#;

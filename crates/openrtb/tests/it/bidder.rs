@@ -1,12 +1,12 @@
 //! A bidder with one price: it takes the first size asked for, an open bid or the first deal, and no money.
 
 use door_http::Refusal;
-use door_openrtb::{
+use door_transport::ConnId;
+use money::CurrencyCode;
+use openrtb::{
     Ad, AdSpec, Answer, Bid, BidId, BidRequest, Door, Event, Gate, Imp, Mtype, NoBidReason, Notice,
     NoticeIds, NoticeStatus, Noticed, Outcome, Settings, Violation,
 };
-use door_transport::ConnId;
-use money::CurrencyCode;
 
 pub(crate) const NOW_MS: u64 = 1_767_268_800_000;
 pub(crate) const BANNER: AdSpec<'static> = AdSpec {

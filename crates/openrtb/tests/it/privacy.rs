@@ -1,6 +1,6 @@
 //! What is forbidden, by whom, and that whatever cannot be understood forbids.
 
-use door_openrtb::{
+use openrtb::{
     BadConsent, Consent, PersonalData, Privacy, PrivacyCause, PrivacyTerms, Purposes, ReadLimits,
     Reader,
 };

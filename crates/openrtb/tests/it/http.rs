@@ -7,12 +7,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use door_http::{Refusal, Room, Session};
-use door_openrtb::{
-    Answer, BidRequest, Door, Event, Front, Gate, Notice, NoticeStatus, Noticed, Outcome, noticed,
-};
 use door_transport::{
     CloseReason, ConnId, Handle, Listeners, Options, Out, Outbox, Peer, RunError, Service, Step,
     Turn, run,
+};
+use openrtb::{
+    Answer, BidRequest, Door, Event, Front, Gate, Notice, NoticeStatus, Noticed, Outcome, noticed,
 };
 
 use crate::bidder::{Bidder, door};

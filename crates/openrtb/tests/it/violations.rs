@@ -1,7 +1,7 @@
 //! Each rule of the check: what breaks it, and what just does not.
 
-use door_openrtb::{Ad, AdSpec, Bid, BidId, Mtype, NoticeIds, Outcome, StreamSpec, Violation};
 use money::CurrencyCode;
+use openrtb::{Ad, AdSpec, Bid, BidId, Mtype, NoticeIds, Outcome, StreamSpec, Violation};
 
 use crate::answers::ask;
 use crate::bidder::{BANNER, VIDEO, bid, door};
