@@ -6,7 +6,7 @@ WEIR  := target/release/weir
 DEMO  := target/demo
 CARGO_FLAGS := --locked
 
-.PHONY: help run demo loop test check test-peers test-prebid test-vault test-fix go-bidder bench bench-pacing bench-llm bench-web bench-clients smoke fmt clippy unit unit-script sim crash interop docs \
+.PHONY: help run demo loop test check test-peers test-prebid test-vault test-fix test-cluster go-bidder bench bench-pacing bench-llm bench-web bench-clients smoke fmt clippy unit unit-script sim crash interop docs \
   install check-tools hidden-tests unit-build dev-binaries clean valgrind costs-check costs-accept costs-accept-node costs-check-node costs-docs ab web web-unit browser chromium journeys pictures api-contract promtool soak soak-short machine clients-go clients-python
 
 help:
@@ -24,6 +24,7 @@ help:
 	@echo "make bench-web    the dashboard's figures in a browser, beside a naive page (about ten minutes)"
 	@echo "make sim    the simulator alone; SEEDS=100000 SIM=target/release/sim for a night"
 	@echo "make test-prebid  a real Prebid Server in front of the node (part of make test-peers)"
+	@echo "make test-cluster  the log on three real nats-servers that are killed, stopped and put back (a minute; by hand)"
 	@echo "make crash  a node killed 200 times; CYCLES and SEED choose others"
 	@echo "make bench-clients  what an ask costs the client libraries (half a minute)"
 	@echo "make bench  the performance tables (about ten minutes, on a quiet machine)"
@@ -170,6 +171,11 @@ test-vault: dev-binaries
 test-fix: dev-binaries
 	@echo "== real FIX engines before and behind the node, in three versions of FIX"
 	@WEIR=$(CURDIR)/target/debug/weir proof/fix-peers/run
+
+# The first time it needs a network: the server comes through the Go module proxy. No node uses this log yet, so it is none of PEERS.
+test-cluster:
+	@echo "== the log of ledger-cluster on three real nats-servers"
+	@proof/cluster/run
 
 web-unit: $(WEB)
 	@echo "== the dashboard's types and its parts without a browser"

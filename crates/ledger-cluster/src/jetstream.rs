@@ -14,7 +14,7 @@ use futures_util::StreamExt;
 use serde_json::json;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::{ClusterError, ClusterName, Engine, Reply};
+use crate::{ClusterError, ClusterName, Engine, LogFault, Reply};
 
 /// The last entry that an append expects.
 const EXPECTED_LAST: &str = "Nats-Expected-Last-Sequence";
@@ -75,10 +75,10 @@ impl JetStream {
     /// Connects to one of the servers. When that one fails, the client goes on to the others by itself.
     ///
     /// # Errors
-    /// [`ClusterError::Away`]: no server answers, an address is none, or the CA cannot be read.
+    /// [`LogFault::Away`]: no server answers, an address is none, or the CA cannot be read.
     pub fn connect(name: &ClusterName, servers: Servers) -> Result<JetStream, ClusterError> {
-        let shown = servers.shown();
-        let away = |why: String| ClusterError::Away { servers: shown.clone(), why };
+        let log = format!("{} at {}", name.stream(), servers.shown());
+        let away = |why: String| ClusterError { log: log.clone(), fault: LogFault::Away(why) };
         let addresses: Result<Vec<ServerAddr>, _> =
             servers.addresses.iter().map(|address| address.parse()).collect();
         let addresses = addresses.map_err(|error| {
@@ -94,11 +94,13 @@ impl JetStream {
         }
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| away(error.to_string()))?;
-        let client = runtime.block_on(options.connect(addresses));
-        let client = client.map_err(|error| away(error.to_string()))?;
-        let context = jetstream::new(client.clone());
-        let stream = runtime.block_on(context.get_stream_no_info(name.stream()));
-        let stream = stream.map_err(|error| away(error.to_string()))?;
+        // The client's tasks are of the runtime that it was made in.
+        let connected = runtime.block_on(async {
+            let client = options.connect(addresses).await.map_err(|error| error.to_string())?;
+            let stream = jetstream::new(client.clone()).get_stream_no_info(name.stream()).await;
+            Ok((client, stream.map_err(|error| error.to_string())?))
+        });
+        let (client, stream) = connected.map_err(away)?;
         let http = ureq::Agent::config_builder().timeout_global(Some(MONITOR)).build().into();
         Ok(JetStream { runtime, client, stream, name: name.clone(), servers, http })
     }

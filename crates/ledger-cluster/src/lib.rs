@@ -24,7 +24,7 @@ mod tests;
 mod verdict;
 
 pub use engine::{Engine, Reply};
-pub use error::ClusterError;
+pub use error::{ClusterError, LogFault};
 pub use jetstream::{JetStream, Servers};
 pub use log::{ClusterLog, ENTRY_BYTES_MAX, Place};
 pub use name::{ClusterName, NameError};

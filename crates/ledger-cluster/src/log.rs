@@ -1,13 +1,16 @@
 //! The log: groups to entries and back, and what an append has come to.
 
+use std::cmp::Ordering;
 use std::io;
 use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
 
-use ledger_journal::{Durability, EntryHead, Group, Log, NotAppended, Position, ReadError};
-use serde_json::Value;
+use ledger_journal::{Durability, EntryHead, Fault, Group, Log, NotAppended, Position, ReadError};
 
-use crate::verdict::{Appended, Extent, Found, NoResult, Rival};
-use crate::{ClusterError, ClusterName, Engine, EntryKey, JetStream, Reply, attest, verdict};
+use crate::verdict::{Appended, Extent, Found, Rival};
+use crate::{
+    ClusterError, ClusterName, Engine, EntryKey, JetStream, LogFault, OpenError, attest, verdict,
+};
 
 /// Bytes of a group in an entry, at most: servers take a message of 1 MiB by default, and a reader holds many.
 pub const ENTRY_BYTES_MAX: usize = 256 << 10;
@@ -26,6 +29,13 @@ impl Place {
     pub const START: Place = Place { position: Position::START, entry: 0 };
 }
 
+/// Takes an entry with its number; a break or a fault ends the reading.
+type Each<'a> = &'a mut dyn FnMut(u64, &[u8]) -> Result<ControlFlow<()>, LogFault>;
+
+/// How long an engine has to say that it ends before what it acknowledged, until that is believed: a server that was stopped may answer as the
+/// leader that it was.
+const FORGOT_AFTER: Duration = Duration::from_secs(3);
+
 /// The log of a cluster.
 #[derive(Debug)]
 pub struct ClusterLog<E = JetStream> {
@@ -33,14 +43,19 @@ pub struct ClusterLog<E = JetStream> {
     name: ClusterName,
     key: EntryKey,
     place: Place,
-    /// Which servers these are, for texts.
-    servers: String,
+    /// The stream and its servers, for texts.
+    log: String,
+    /// Since when the engine has said nothing but that it ends before `place`.
+    pub(crate) short_since: Option<Instant>,
+    pub(crate) forgot_after: Duration,
 }
 
 impl<E: Engine> ClusterLog<E> {
     /// Begins before the first record. [`ClusterLog::seek`] and [`ClusterLog::read_on`] move on from there. `servers` is for texts.
-    pub fn new(engine: E, name: ClusterName, key: EntryKey, servers: String) -> ClusterLog<E> {
-        ClusterLog { engine, name, key, place: Place::START, servers }
+    pub fn new(engine: E, name: ClusterName, key: EntryKey, servers: &str) -> ClusterLog<E> {
+        let log = format!("{} at {servers}", name.stream());
+        let (place, forgot_after) = (Place::START, FORGOT_AFTER);
+        ClusterLog { engine, name, key, place, log, short_since: None, forgot_after }
     }
 
     /// After the last group that this process knows to be in the log.
@@ -54,15 +69,15 @@ impl<E: Engine> ClusterLog<E> {
     /// [`ClusterError`], also where there is a stream of this name with other settings.
     pub fn create(&mut self) -> Result<(), ClusterError> {
         let reply = self.engine.create(&attest::stream_settings(&self.name));
-        verdict::result(&reply).map(drop).map_err(|error| self.failed(error))
+        verdict::result(&reply).map(drop).map_err(|error| self.error(error.into()))
     }
 
     /// Goes to a position that this node knows to be in the log, such as the end of its own journal, once the log has the same there.
     ///
     /// # Errors
-    /// [`ClusterError::Behind`] where the log ends earlier, [`ClusterError::Fork`] where it has another history, and the others.
+    /// [`LogFault::Behind`] where the log ends earlier, [`LogFault::Fork`] where it has another history, and the others.
     pub fn seek(&mut self, position: &Position) -> Result<Place, ClusterError> {
-        let entry = self.locate(position)?;
+        let entry = self.locate(position).map_err(|fault| self.error(fault))?;
         self.place = Place { position: *position, entry };
         Ok(self.place)
     }
@@ -76,88 +91,63 @@ impl<E: Engine> ClusterLog<E> {
         &mut self,
         each: &mut dyn FnMut(&Group) -> ControlFlow<()>,
     ) -> Result<(), ClusterError> {
-        let (mut at, stream) = (self.place, self.name.stream());
-        let mut failure = None;
-        let done = self.open_from(self.place, &mut |entry, bytes| match Group::read(
-            bytes,
-            &at.position,
-        ) {
-            Ok(group) => {
-                at = Place { position: *group.after(), entry };
-                each(&group)
-            }
-            Err(fault) => {
-                let (stream, last) = (stream.clone(), at.position.sequence - 1);
-                failure = Some(ClusterError::Fork { stream, entry, last, why: fault.to_string() });
-                ControlFlow::Break(())
-            }
+        let mut at = self.place;
+        let done = self.open_from(self.place, &mut |entry, bytes| {
+            let group = Group::read(bytes, &at.position).map_err(|fault| LogFault::Fork {
+                entry,
+                last: at.position.sequence - 1,
+                why: fault.to_string(),
+            })?;
+            at = Place { position: *group.after(), entry };
+            Ok(each(&group))
         });
         self.place = at;
-        failure.map_or(done, Err)
+        done.map_err(|fault| self.error(fault))
+    }
+
+    fn error(&self, fault: LogFault) -> ClusterError {
+        ClusterError { log: self.log.clone(), fault }
     }
 
     /// Hands the entries behind a place on, decrypted.
-    fn open_from(
-        &mut self,
-        behind: Place,
-        each: &mut dyn FnMut(u64, &[u8]) -> ControlFlow<()>,
-    ) -> Result<(), ClusterError> {
-        let (mut next, mut failure, stream) = (behind.entry + 1, None, self.name.stream());
-        let key = &self.key;
+    fn open_from(&mut self, behind: Place, each: Each<'_>) -> Result<(), LogFault> {
+        let (mut next, mut failure, key) = (behind.entry + 1, None, &self.key);
         let done = self.engine.entries(next, &mut |entry, sealed| {
             let opened = match entry == next {
-                true => key.open(entry, sealed).map_err(|why| ClusterError::Entry {
-                    stream: stream.clone(),
-                    entry,
-                    why,
-                }),
-                false => Err(ClusterError::Hole { stream: stream.clone(), entry: next }),
+                true => key.open(entry, sealed).map_err(|why| LogFault::Entry { entry, why }),
+                false => Err(LogFault::Hole(next)),
             };
             next += 1;
-            match opened {
-                Ok(group) => each(entry, &group),
-                Err(error) => {
-                    failure = Some(error);
-                    ControlFlow::Break(())
-                }
-            }
+            opened.and_then(|group| each(entry, &group)).unwrap_or_else(|fault| {
+                failure = Some(fault);
+                ControlFlow::Break(())
+            })
         });
-        match (failure, done) {
-            (Some(ClusterError::Hole { entry, .. }), _) if entry == behind.entry + 1 => {
-                Err(self.missing(behind))
-            }
-            (Some(error), _) => Err(error),
-            (None, Err(why)) => Err(self.failed(NoResult::Doubt(why))),
-            (None, Ok(())) => Ok(()),
+        match failure {
+            None => done.map_err(LogFault::Away),
+            Some(LogFault::Hole(entry)) if entry == behind.entry + 1 => Err(self.missing(behind)?),
+            Some(fault) => Err(fault),
         }
     }
 
     /// Returns why there is no entry behind a place although there are later ones.
-    fn missing(&mut self, behind: Place) -> ClusterError {
-        let (stream, entry) = (self.name.stream(), behind.entry + 1);
-        let first = match self.extent() {
-            Ok(extent) if extent.first > entry => self.head(extent.first),
-            Ok(_) => Err(ClusterError::Hole { stream: stream.clone(), entry }),
-            Err(error) => Err(error),
-        };
-        match first {
-            Ok(head) => ClusterError::Trimmed {
-                stream,
-                first: head.records.start,
-                wanted: behind.position.sequence,
-            },
-            Err(error) => error,
+    fn missing(&mut self, behind: Place) -> Result<LogFault, LogFault> {
+        let (entry, first) = (behind.entry + 1, self.extent()?.first);
+        if first <= entry {
+            return Ok(LogFault::Hole(entry));
         }
+        let first = self.head(first)?.records.start;
+        Ok(LogFault::Trimmed { first, wanted: behind.position.sequence })
     }
 
     /// Returns the number of the entry before a position, once the log is known to have that position.
-    fn locate(&mut self, at: &Position) -> Result<u64, ClusterError> {
+    fn locate(&mut self, at: &Position) -> Result<u64, LogFault> {
         if *at == self.place.position {
             return Ok(self.place.entry);
         }
-        let Extent { first, last } = self.extent()?;
+        let extent = self.extent()?;
         // The first entry whose records are all behind the position.
-        let (mut low, mut high) = (first, last + 1);
+        let (mut low, mut high) = (extent.first, extent.last + 1);
         while low < high {
             let middle = low.midpoint(high);
             match self.head(middle)?.records.start < at.sequence {
@@ -165,130 +155,98 @@ impl<E: Engine> ClusterLog<E> {
                 false => high = middle,
             }
         }
-        let entry = low - 1;
-        self.check(at, entry, Extent { first, last })?;
-        Ok(entry)
+        self.check(at, low - 1, extent)?;
+        Ok(low - 1)
     }
 
     /// Checks that an entry ends at a position, or that the position is where the log begins.
-    fn check(&mut self, at: &Position, entry: u64, extent: Extent) -> Result<(), ClusterError> {
-        let stream = self.name.stream();
+    fn check(&mut self, at: &Position, entry: u64, extent: Extent) -> Result<(), LogFault> {
         let known = at.sequence - 1;
         if entry >= extent.first {
             let head = self.head(entry)?;
-            let why = match (head.records.end == at.sequence, head.hash == at.hash) {
-                (true, true) => return Ok(()),
-                _ if head.records.end < at.sequence => {
-                    let last = head.records.end - 1;
-                    return Err(ClusterError::Behind { stream, last, known });
-                }
-                (false, _) => format!("its last record is {}", head.records.end - 1),
-                (true, false) => "its hash is another one".to_string(),
+            let last = head.records.end - 1;
+            let why = match last.cmp(&known) {
+                Ordering::Equal if head.hash == at.hash => return Ok(()),
+                Ordering::Less => return Err(LogFault::Behind { last, known }),
+                Ordering::Equal => "its hash is another one".to_string(),
+                Ordering::Greater => format!("its last record is {last}"),
             };
-            return Err(ClusterError::Fork { stream, entry, last: known, why });
+            return Err(LogFault::Fork { entry, last: known, why });
         }
         // Nothing of the log is before the position.
         if extent.last < extent.first {
             return match (*at == Position::START, extent.last) {
                 (true, 0) => Ok(()),
-                _ => Err(ClusterError::Behind { stream, last: 0, known }),
+                _ => Err(LogFault::Behind { last: 0, known }),
             };
         }
-        let next = self.group(extent.first)?;
-        let begins = EntryHead::read(&next).map_or(0, |head| head.records.start);
-        if begins != at.sequence {
-            return Err(ClusterError::Trimmed { stream, first: begins, wanted: at.sequence });
+        let first = self.head(extent.first)?.records.start;
+        if first != at.sequence {
+            return Err(LogFault::Trimmed { first, wanted: at.sequence });
         }
-        let fork = |fault: ledger_journal::Fault| ClusterError::Fork {
-            stream,
-            entry: extent.first,
-            last: known,
-            why: fault.to_string(),
-        };
+        let (entry, next) = (extent.first, self.group(extent.first)?);
+        let fork = |fault: Fault| LogFault::Fork { entry, last: known, why: fault.to_string() };
         Group::read(&next, at).map(drop).map_err(fork)
     }
 
     /// Returns the group of one entry.
-    fn group(&mut self, entry: u64) -> Result<Vec<u8>, ClusterError> {
-        let stream = self.name.stream();
+    fn group(&mut self, entry: u64) -> Result<Vec<u8>, LogFault> {
         match verdict::found(&self.engine.entry(entry), entry) {
             Found::Entry(sealed) => {
-                let opened = self.key.open(entry, &sealed);
-                opened.map_err(|why| ClusterError::Entry { stream, entry, why })
+                self.key.open(entry, &sealed).map_err(|why| LogFault::Entry { entry, why })
             }
-            Found::None => Err(ClusterError::Hole { stream, entry }),
-            Found::Doubt(why) => Err(self.failed(NoResult::Doubt(why))),
+            Found::None => Err(LogFault::Hole(entry)),
+            Found::Doubt(why) => Err(LogFault::Away(why)),
         }
     }
 
-    fn head(&mut self, entry: u64) -> Result<EntryHead, ClusterError> {
-        let group = self.group(entry)?;
-        EntryHead::read(&group).ok_or_else(|| {
-            let why = format!(
-                "entry {entry} holds no group of a journal: another program writes to this stream"
-            );
-            self.failed(NoResult::Doubt(why))
-        })
+    fn head(&mut self, entry: u64) -> Result<EntryHead, LogFault> {
+        let head = EntryHead::read(&self.group(entry)?);
+        let is_one = |head: &EntryHead| head.records.start > 0 && !head.records.is_empty();
+        head.filter(is_one).ok_or(LogFault::Entry { entry, why: OpenError::NoGroup })
     }
 
-    fn info(&mut self) -> Result<Value, ClusterError> {
-        verdict::result(&self.engine.info()).map_err(|error| self.failed(error))
-    }
-
-    fn extent(&mut self) -> Result<Extent, ClusterError> {
-        let info = self.info()?;
-        let unknown = || NoResult::Doubt("the engine does not say where its stream ends".into());
-        verdict::extent(&info).ok_or_else(|| self.failed(unknown()))
-    }
-
-    fn failed(&self, error: NoResult) -> ClusterError {
-        let (stream, servers) = (self.name.stream(), self.servers.clone());
-        match error {
-            NoResult::Refused(refusal) if refusal.is_no_stream() => {
-                ClusterError::NoStream { stream, servers }
-            }
-            NoResult::Refused(refusal) => {
-                ClusterError::Refused { stream, why: refusal.to_string() }
-            }
-            NoResult::Doubt(why) => ClusterError::Away { servers, why },
-        }
+    fn extent(&mut self) -> Result<Extent, LogFault> {
+        let info = verdict::result(&self.engine.info())?;
+        let unknown = || LogFault::Away("the engine does not say where the stream ends".into());
+        verdict::extent(&info).ok_or_else(unknown)
     }
 
     fn unknown(&self, why: &dyn std::fmt::Display) -> NotAppended {
-        let text = format!("{} at {}: {why}", self.name.stream(), self.servers);
-        NotAppended::Unknown(io::Error::other(text))
+        NotAppended::Unknown(io::Error::other(format!("{}: {why}", self.log)))
     }
 
     /// Finds out what stands in the place of a group.
     fn compare(&mut self, entry: u64, group: &Group) -> Result<(), NotAppended> {
-        match verdict::found(&self.engine.entry(entry), entry) {
-            Found::Entry(sealed) => {
-                let opened = self.key.open(entry, &sealed);
-                match verdict::rival(opened.as_deref().map_err(|why| *why), group.entry()) {
-                    Rival::Ours => Ok(()),
-                    Rival::Other => Err(NotAppended::Fenced),
-                    Rival::Doubt(why) => Err(self.unknown(&format!("entry {entry}: {why}"))),
-                }
-            }
+        match verdict::rival(self.group(entry), group.entry()) {
+            Rival::Ours => Ok(()),
+            Rival::Other => Err(NotAppended::Fenced),
+            Rival::Doubt(fault) => Err(self.unknown(&fault)),
             // Trimmed by whoever is the bank now, or lost.
-            Found::None => match self.extent() {
+            Rival::Missing => match self.extent() {
                 Ok(extent) if extent.first > entry => Err(NotAppended::Fenced),
-                Ok(_) => Err(self.unknown(&format!("entry {entry} is taken, and missing"))),
-                Err(error) => Err(self.unknown(&error)),
+                Ok(_) => Err(self.unknown(&LogFault::Hole(entry))),
+                Err(fault) => Err(self.unknown(&fault)),
             },
-            Found::Doubt(why) => Err(self.unknown(&why)),
         }
     }
 
-    /// Returns the last record of a log that ends too early.
-    fn last_record(&mut self, entry: u64) -> Result<u64, NotAppended> {
-        if entry == 0 {
-            return Ok(0);
+    /// The engine says that it ends with this entry, before the own place.
+    fn short(&mut self, entry: u64) -> NotAppended {
+        let since = *self.short_since.get_or_insert_with(Instant::now);
+        if since.elapsed() < self.forgot_after {
+            let why =
+                format!("it ends with entry {entry}, and {} was acknowledged", self.place.entry);
+            return self.unknown(&why);
         }
-        match self.head(entry) {
-            Ok(head) => Ok(head.records.end - 1),
-            Err(ClusterError::Hole { .. }) => Ok(0),
-            Err(error) => Err(self.unknown(&error)),
+        let last = match entry {
+            0 => Ok(0),
+            _ => self.head(entry).map(|head| head.records.end - 1),
+        };
+        match last {
+            Ok(last) => NotAppended::Forgot { last },
+            Err(LogFault::Hole(_)) => NotAppended::Forgot { last: 0 },
+            Err(fault) => self.unknown(&fault),
         }
     }
 }
@@ -314,13 +272,15 @@ impl<E: Engine> Log for ClusterLog<E> {
         let entry = self.place.entry + 1;
         let sealed = self.key.seal(entry, bytes).map_err(|error| self.unknown(&error))?;
         let first_record = group.before().sequence;
-        let reply: Reply = self.engine.append(self.place.entry, first_record, sealed);
-        match verdict::appended(&reply, &self.name.stream(), entry) {
+        let reply = self.engine.append(self.place.entry, first_record, sealed);
+        let appended = verdict::appended(&reply, &self.name.stream(), entry);
+        if !matches!(appended, Appended::Short(_)) {
+            self.short_since = None;
+        }
+        match appended {
             Appended::Yes => {}
             Appended::Taken => self.compare(entry, group)?,
-            Appended::Short(last) => {
-                return Err(NotAppended::Forgot { last: self.last_record(last)? });
-            }
+            Appended::Short(last) => return Err(self.short(last)),
             Appended::Misplaced(number) => {
                 tracing::error!(
                     expected = entry,
@@ -340,14 +300,17 @@ impl<E: Engine> Log for ClusterLog<E> {
         at: &Position,
         each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<(), ReadError> {
-        let stream = self.name.stream();
-        let entry = self.locate(at).map_err(|error| error.reading(&stream))?;
-        let behind = Place { position: *at, entry };
-        self.open_from(behind, &mut |_, group| each(group)).map_err(|error| error.reading(&stream))
+        let read = self.locate(at).and_then(|entry| {
+            let behind = Place { position: *at, entry };
+            self.open_from(behind, &mut |_, group| Ok(each(group)))
+        });
+        let file = self.name.stream();
+        read.map_err(|fault| ReadError::Io { file, source: io::Error::other(self.error(fault)) })
     }
 
     fn attest(&mut self) -> Result<Durability, String> {
-        let info = self.info().map_err(|error| error.to_string())?;
+        let info = verdict::result(&self.engine.info());
+        let info = info.map_err(|error| self.error(error.into()).to_string())?;
         attest::engine(&self.name, &info, &self.engine.monitors())?;
         Ok(Durability::Sealed)
     }

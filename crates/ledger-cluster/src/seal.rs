@@ -46,6 +46,11 @@ pub enum OpenError {
         "it was changed, cut or moved after it was written: the engine's storage is damaged, or somebody wrote to the stream"
     )]
     Damaged,
+    /// It was sealed for this place, and is no group.
+    #[error(
+        "it holds no group of a journal: another program has the secret and writes to the stream"
+    )]
+    NoGroup,
 }
 
 impl std::fmt::Debug for EntryKey {

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::ops::ControlFlow;
 use std::rc::Rc;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,7 +13,8 @@ use serde_json::{Value, json};
 use vault::SecretKey;
 
 use crate::{
-    ClusterError, ClusterLog, ClusterName, ENTRY_BYTES_MAX, Engine, EntryKey, Place, Reply,
+    ClusterError, ClusterLog, ClusterName, ENTRY_BYTES_MAX, Engine, EntryKey, LogFault, Place,
+    Reply,
 };
 
 /// What happens to one append.
@@ -173,7 +175,9 @@ fn key(secret: u8) -> EntryKey {
 }
 
 fn with_secret(engine: &Memory, secret: u8) -> ClusterLog<Memory> {
-    ClusterLog::new(engine.clone(), name(), key(secret), "nats://n1:4222".into())
+    let mut log = ClusterLog::new(engine.clone(), name(), key(secret), "nats://n1:4222");
+    log.forgot_after = Duration::ZERO;
+    log
 }
 
 /// So many groups of two records each, the grants of which are numbered from `grant`.
@@ -263,6 +267,21 @@ fn outcome(result: Result<(), NotAppended>) -> &'static str {
     }
 }
 
+/// A server that was stopped answers as the leader that it was, before another one does.
+#[test]
+fn an_engine_that_ends_too_early_is_believed_when_it_goes_on_saying_so() {
+    let engine = Memory::default();
+    let (mut log, mut all) = appended(&engine, 3);
+    all.extend(groups(all[2].after(), 1, 7));
+    log.forgot_after = Duration::from_secs(3_600);
+    let last = engine.0.borrow_mut().entries.pop().unwrap();
+    assert_eq!(outcome(log.append(&all[3])), "unknown");
+    assert_eq!(outcome(log.append(&all[3])), "unknown");
+    engine.0.borrow_mut().entries.push(last);
+    log.append(&all[3]).unwrap();
+    assert!(log.short_since.is_none(), "what comes later is another matter");
+}
+
 /// What is done to an engine that holds three groups, and what each append of the fourth group comes to.
 type Doubt = (&'static str, fn(&Memory, &[Group]), &'static [&'static str]);
 
@@ -346,28 +365,20 @@ fn a_log_that_is_not_what_a_node_knows_is_told_with_its_place() {
         (
             |stream| stream.entries.truncate(3),
             5,
-            "WEIR_a ends with record 6, and this node knows record 10",
+            "it ends with record 6, and this node knows record 10",
         ),
         (
             |stream| stream.entries.clear(),
             5,
-            "WEIR_a ends with record 0, and this node knows record 10",
+            "it ends with record 0, and this node knows record 10",
         ),
-        (|stream| stream.trimmed = 2, 0, "WEIR_a begins with record 5, and record 1 was asked for"),
-        (|stream| stream.trimmed = 4, 3, "WEIR_a begins with record 9, and record 7 was asked for"),
-        (|stream| stream.trimmed = 5, 5, "WEIR_a ends with record 0"),
-        (|stream| stream.entries[3][60] ^= 1, 3, "WEIR_a, entry 4: it was changed, cut or moved"),
-        (|stream| stream.entries.swap(3, 4), 3, "WEIR_a, entry 5: it was changed, cut or moved"),
-        (
-            |stream| drop(stream.entries.remove(3)),
-            3,
-            "WEIR_a, entry 4: it was changed, cut or moved",
-        ),
-        (
-            |stream| stream.entries[4][3] ^= 1,
-            5,
-            "WEIR_a, entry 5: it was encrypted with another secret",
-        ),
+        (|stream| stream.trimmed = 2, 0, "it begins with record 5, and record 1 was asked for"),
+        (|stream| stream.trimmed = 4, 3, "it begins with record 9, and record 7 was asked for"),
+        (|stream| stream.trimmed = 5, 5, "it ends with record 0"),
+        (|stream| stream.entries[3][60] ^= 1, 3, "entry 4: it was changed, cut or moved"),
+        (|stream| stream.entries.swap(3, 4), 3, "entry 5: it was changed, cut or moved"),
+        (|stream| drop(stream.entries.remove(3)), 3, "entry 4: it was changed, cut or moved"),
+        (|stream| stream.entries[4][3] ^= 1, 5, "entry 5: it was encrypted with another secret"),
     ];
     for (act, known, expected) in rows {
         let engine = Memory::default();
@@ -376,7 +387,8 @@ fn a_log_that_is_not_what_a_node_knows_is_told_with_its_place() {
         let at = known.checked_sub(1).map_or(Position::START, |last| *all[last].after());
         let mut log = open(&engine);
         let error = log.seek(&at).and_then(|_| read_on(&mut log).map(drop)).unwrap_err();
-        assert!(error.to_string().starts_with(expected), "{error}\n{expected}");
+        assert!(error.fault.to_string().starts_with(expected), "{error}\n{expected}");
+        assert!(error.to_string().starts_with("WEIR_a at nats://n1:4222: "), "{error}");
     }
     let engine = Memory::default();
     let (_, all) = appended(&engine, 5);
@@ -392,14 +404,14 @@ fn a_log_that_is_not_what_a_node_knows_is_told_with_its_place() {
     let middle = Position { sequence: all[3].after().sequence + 1, ..*all[3].after() };
     for at in [other[4].after(), other[2].after(), &middle] {
         let error = open(&engine).seek(at).unwrap_err();
-        assert!(matches!(error, ClusterError::Fork { .. }), "{error}");
+        assert!(matches!(error.fault, LogFault::Fork { .. }), "{error}");
     }
     engine.0.borrow_mut().entries[4] = key(1).seal(5, other[4].entry()).unwrap();
     let mut log = open(&engine);
     log.seek(all[2].after()).unwrap();
     let error = read_on(&mut log).unwrap_err().to_string();
-    assert!(error.contains("entry 5: it does not follow from record 8"), "{error}");
+    assert!(error.contains("entry 5 does not follow from record 8"), "{error}");
     assert_eq!(log.place().entry, 4, "what is sound was read");
     let error = open(&engine).create().unwrap_err().to_string();
-    assert!(error.starts_with("WEIR_a: the engine refuses: stream name already in use"), "{error}");
+    assert!(error.contains("the engine refuses: stream name already in use"), "{error}");
 }

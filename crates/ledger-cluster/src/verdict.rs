@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{OpenError, Reply};
+use crate::{LogFault, OpenError, Reply};
 
 /// JetStream's code for an append behind another entry than the last.
 const WRONG_LAST_SEQUENCE: u64 = 10071;
@@ -153,16 +153,20 @@ pub(crate) enum Rival {
     Ours,
     /// It is another one: another process is the bank.
     Other,
+    /// There is none, although the stream is longer.
+    Missing,
     /// Nobody can tell.
-    Doubt(String),
+    Doubt(LogFault),
 }
 
 /// Compares the entry in a place with the group that was to be appended there. A damaged one may be either.
-pub(crate) fn rival(opened: Result<&[u8], OpenError>, group: &[u8]) -> Rival {
-    match opened {
+pub(crate) fn rival(there: Result<Vec<u8>, LogFault>, group: &[u8]) -> Rival {
+    match there {
         Ok(there) if there == group => Rival::Ours,
-        Ok(_) | Err(OpenError::Secret | OpenError::Format(_)) => Rival::Other,
-        Err(OpenError::Damaged) => Rival::Doubt(OpenError::Damaged.to_string()),
+        Ok(_) => Rival::Other,
+        Err(LogFault::Entry { why: OpenError::Secret | OpenError::Format(_), .. }) => Rival::Other,
+        Err(LogFault::Hole(_)) => Rival::Missing,
+        Err(fault) => Rival::Doubt(fault),
     }
 }
 
@@ -263,15 +267,18 @@ mod tests {
 
     #[test]
     fn only_the_same_bytes_are_ours_and_damage_is_doubt() {
-        let damaged = Rival::Doubt(OpenError::Damaged.to_string());
-        for (opened, expected) in [
-            (Ok(&b"group"[..]), Rival::Ours),
-            (Ok(b"grouq"), Rival::Other),
-            (Err(OpenError::Secret), Rival::Other),
-            (Err(OpenError::Format(2)), Rival::Other),
-            (Err(OpenError::Damaged), damaged),
+        let entry = |why| LogFault::Entry { entry: 4, why };
+        let away = LogFault::Away("no answer within 400 ms".into());
+        for (there, expected) in [
+            (Ok(b"group".to_vec()), Rival::Ours),
+            (Ok(b"grouq".to_vec()), Rival::Other),
+            (Err(entry(OpenError::Secret)), Rival::Other),
+            (Err(entry(OpenError::Format(2))), Rival::Other),
+            (Err(entry(OpenError::Damaged)), Rival::Doubt(entry(OpenError::Damaged))),
+            (Err(LogFault::Hole(4)), Rival::Missing),
+            (Err(away.clone()), Rival::Doubt(away)),
         ] {
-            assert_eq!(rival(opened, b"group"), expected);
+            assert_eq!(rival(there, b"group"), expected);
         }
     }
 
