@@ -363,8 +363,8 @@ mod tests {
 
     use super::*;
     use crate::doors::Doors;
-    use crate::doors::openrtb::counts::{Counts, Happening};
     use door_batch::gate::counts::BatchCounts;
+    use door_openrtb::counts::{Counts, Happening};
     use weir_door::DoorSet;
     use wire::Verdict;
 

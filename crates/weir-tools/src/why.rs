@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use admin_client::{Client, FetchError, harmless};
+use door_openrtb::translate::{Lists, Terms, User};
 use gate_auction::{BidContext, Bidder, Explanation, Outcome, Reason, Request, Scratch, Step};
 use gate_profile::Profile;
 use money::Instant;
@@ -13,7 +14,6 @@ use serde_json::Value;
 use weir_budgets::budgets::{Budget, LineError};
 use weir_budgets::campaign_index::{self, CampaignIndex, ExchangeTerms};
 use weir_config::config::Config;
-use weir_node::doors::openrtb::translate::{Lists, Terms, User};
 use weir_survey::SAMPLE_MIN;
 
 use crate::WhichBudget;

@@ -12,12 +12,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use door_openrtb::{hold_id, sent_cost};
 use ledger::{Action, Amount, Bank, Door, Hold, KeyRing, Line, Origin, Out, TokenError};
 use money::Unit;
 use serde_json::{Map, Value, json};
 use wire::Verdict;
 
-use crate::doors::openrtb::{hold_id, sent_cost};
 use crate::reconcile_file::{Id, Row, amount_of};
 
 /// Lines that are told one by one in an answer.

@@ -1,9 +1,8 @@
-//! The doors of a worker: each is one folder here, one line in `Doors`, and one in `weir_config::doors`.
+//! The doors of a worker: each is one crate, or one folder here, one line in `Doors`, and one in `weir_config::doors`.
 //!
 //! What a door is, stands in `weir-door`. `doors!` makes a worker's set of doors out of a list.
 
 pub mod fix;
-pub mod openrtb;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,13 +10,13 @@ use std::sync::Arc;
 use door_batch::gate::{BatchDoor, BatchTerms};
 use door_keys::gate::desk::KeysDesk;
 use door_keys::gate::{self as keys_gate, KeysDoor, KeysTerms, KeysThreads};
+use door_openrtb::{BidTerms, OpenRtbDoor};
 use door_spend::gate::{SpendDoor, SpendTerms};
 use door_transport::cores::Placement;
 use door_transport::{Handle, Waker};
 use gate_profile::Profiles;
 use weir_config::config::Config;
 
-use self::openrtb::{BidTerms, OpenRtbDoor};
 use crate::error::StartError;
 use fix::checkpoints::Known;
 use fix::desk::FixDesk;

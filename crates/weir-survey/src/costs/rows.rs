@@ -244,7 +244,7 @@ pub(crate) const ROWS: &[Row] = &[
     ),
     Row::new(
         "texts to keys",
-        "crates/weir-node/src/doors/openrtb/translate.rs",
+        "crates/door-openrtb/src/translate.rs",
         (Worker, "translate", BidRequest),
         "Each text is hashed once per request, and thousands of campaigns are then compared by numbers.",
     ),
@@ -280,7 +280,7 @@ pub(crate) const ROWS: &[Row] = &[
     ),
     Row::new(
         "notice",
-        "crates/weir-node/src/doors/openrtb/mod.rs",
+        "crates/door-openrtb/src/lib.rs",
         (Worker, "notice", Resolve),
         "A notice is believed for its MAC alone and answered once it is sealed, which needs no table of bids.",
     ),

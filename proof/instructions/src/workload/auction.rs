@@ -1,7 +1,7 @@
 //! An OpenRTB body: from its bytes to the bytes of its answer, as the node's worker does it.
 //!
 //! Reading, auction, plans, purses, tokens, the check and the answer are the node's own. Between them stands a short
-//! form of what `crates/weir-node/src/doors/openrtb/` does: texts to keys, a desk, bids. It leaves out HTTP, users' profiles
+//! form of what `crates/door-openrtb/src/` does: texts to keys, a desk, bids. It leaves out HTTP, users' profiles
 //! and the survey of one request in 128: what these cost is seen by the benchmarks alone.
 
 use std::hint::black_box;

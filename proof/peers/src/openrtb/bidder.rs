@@ -25,22 +25,22 @@ use self::desk::{BidDesk, Held, TimeLeft, Viewer, hold_id};
 use self::note::{Naming, Note};
 use self::translate::{Lists, Terms, User, id_hash};
 
-#[path = "../../../../crates/weir-node/src/doors/openrtb/cost.rs"]
+#[path = "../../../../crates/door-openrtb/src/cost.rs"]
 mod cost;
 #[allow(dead_code, reason = "all bids are in one currency")]
-#[path = "../../../../crates/weir-node/src/doors/openrtb/currency.rs"]
+#[path = "../../../../crates/door-openrtb/src/currency.rs"]
 mod currency;
 #[allow(dead_code, reason = "the node undoes holds, a benchmark lets them lapse")]
-#[path = "../../../../crates/weir-node/src/doors/openrtb/desk.rs"]
+#[path = "../../../../crates/door-openrtb/src/desk.rs"]
 mod desk;
-#[path = "../../../../crates/weir-node/src/doors/openrtb/native.rs"]
+#[path = "../../../../crates/door-openrtb/src/native.rs"]
 mod native;
 #[allow(dead_code, reason = "no notice comes back")]
-#[path = "../../../../crates/weir-node/src/doors/openrtb/note.rs"]
+#[path = "../../../../crates/door-openrtb/src/note.rs"]
 mod note;
-#[path = "../../../../crates/weir-node/src/doors/openrtb/translate.rs"]
+#[path = "../../../../crates/door-openrtb/src/translate.rs"]
 mod translate;
-#[path = "../../../../crates/weir-node/src/doors/openrtb/user.rs"]
+#[path = "../../../../crates/door-openrtb/src/user.rs"]
 mod user;
 
 /// One auction in so many is surveyed, as by default.

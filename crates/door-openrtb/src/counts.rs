@@ -82,7 +82,7 @@ const WITHHELD: usize = VIOLATION + SIZES[4];
 
 /// Counters of one worker.
 #[derive(Debug)]
-pub(crate) struct Counts([u64; TOTAL]);
+pub struct Counts([u64; TOTAL]);
 
 impl Default for Counts {
     fn default() -> Counts {
@@ -91,8 +91,9 @@ impl Default for Counts {
 }
 
 impl Counts {
+    /// It happened so often.
     #[inline]
-    pub(crate) fn add(&mut self, happening: Happening, count: u32) {
+    pub fn add(&mut self, happening: Happening, count: u32) {
         self.0[happening as usize] += u64::from(count);
     }
 
@@ -123,7 +124,7 @@ impl Counts {
     }
 
     /// Lets other threads see them.
-    pub(crate) fn publish(&self, seen: &SeenCounts) {
+    pub fn publish(&self, seen: &SeenCounts) {
         seen.0.iter().zip(&self.0).for_each(|(seen, count)| seen.store(*count, Relaxed));
     }
 }

@@ -154,7 +154,7 @@ impl BidDesk<'_> {
 }
 
 /// What a hold is called in a profile: grant and number, which fill 64 bits.
-pub(crate) fn hold_id(hold: &Hold) -> u64 {
+pub fn hold_id(hold: &Hold) -> u64 {
     hold.grant << 24 | u64::from(hold.seq)
 }
 

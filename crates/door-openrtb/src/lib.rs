@@ -11,6 +11,8 @@
 //!   notice ── KeyRing::open_note ── the profiles' log (billed, capped) ── bank ── 204
 //! ```
 
+#![forbid(unsafe_code)]
+
 mod cost;
 pub mod counts;
 mod currency;
@@ -24,7 +26,7 @@ mod tests;
 pub mod translate;
 mod user;
 mod viewer;
-pub(crate) mod waiting;
+mod waiting;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -50,7 +52,7 @@ use wire::Verdict;
 
 use self::counts::{Counts, Happening, SeenCounts};
 use self::currency::BidCurrency;
-pub(crate) use self::desk::hold_id;
+pub use self::desk::hold_id;
 use self::desk::{BidDesk, Held, TimeLeft, Viewer, give_back};
 use self::named::NamedPrices;
 use self::native::NativeRoom;
@@ -62,7 +64,7 @@ use self::waiting::WaitingNotice;
 
 /// The door's settings, the same for all workers.
 #[derive(Debug)]
-pub(crate) struct BidTerms {
+pub struct BidTerms {
     settings: openrtb::Settings,
     terms: Terms,
     currency: CurrencyCode,
@@ -79,7 +81,7 @@ impl BidTerms {
     ///
     /// # Errors
     /// The part of the configuration that cannot be used.
-    pub(crate) fn new(config: &Config, address: SocketAddr) -> Result<BidTerms, String> {
+    pub fn new(config: &Config, address: SocketAddr) -> Result<BidTerms, String> {
         let o = &config.openrtb;
         let small = |ms: u64| u32::try_from(ms).unwrap_or(u32::MAX);
         let path = match o.path_token.as_str() {
@@ -121,7 +123,7 @@ impl BidTerms {
 }
 
 /// One worker's side of the door.
-pub(crate) struct OpenRtbDoor {
+pub struct OpenRtbDoor {
     door: openrtb::Door,
     /// What HTTP works in.
     room: door_http::Room,
@@ -166,7 +168,7 @@ struct BidRoom {
 
 impl OpenRtbDoor {
     /// The door at this place of its set.
-    pub(crate) fn new(
+    pub fn new(
         number: u8,
         facts: Arc<BidTerms>,
         profiles: Profiles,
@@ -194,7 +196,7 @@ impl OpenRtbDoor {
 
 impl OpenRtbDoor {
     /// What was counted of the campaigns before is forgotten.
-    pub(crate) fn configured(&mut self, till: &Till) {
+    pub fn configured(&mut self, till: &Till) {
         self.bidder.why = Counters::new(till.snapshot.campaign_index.len());
     }
 }
@@ -757,7 +759,7 @@ impl BidGate<'_> {
 }
 
 /// What a bid costs its budget at the price that was sent, as its note says.
-pub(crate) fn sent_cost(note: &[u8; NOTE_LEN], hold: &Hold) -> Amount {
+pub fn sent_cost(note: &[u8; NOTE_LEN], hold: &Hold) -> Amount {
     let note = Note::from_bytes(note);
     note.cost(note.price_micros, hold)
 }
