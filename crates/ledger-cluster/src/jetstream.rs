@@ -32,7 +32,7 @@ const READER_MS: u64 = 30_000;
 const MONITOR: Duration = Duration::from_secs(2);
 
 /// Which servers, and how to reach them.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Servers {
     /// `nats://host:4222` or `tls://host:4222`, perhaps with `user:password@`.
     pub addresses: Vec<String>,
@@ -47,11 +47,18 @@ pub struct Servers {
 impl Servers {
     /// The addresses for a text, without users and passwords.
     pub fn shown(&self) -> String {
-        let bare = |address: &String| match (address.split_once("://"), address.rsplit_once('@')) {
-            (Some((scheme, _)), Some((_, host))) => format!("{scheme}://{host}"),
-            _ => address.clone(),
+        let bare = |address: &String| {
+            let (scheme, rest) = address.split_once("://").unwrap_or(("nats", address));
+            let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
+            format!("{scheme}://{host}")
         };
         self.addresses.iter().map(bare).collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl std::fmt::Debug for Servers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.shown())
     }
 }
 
@@ -81,8 +88,9 @@ impl JetStream {
         let away = |why: String| ClusterError { log: log.clone(), fault: LogFault::Away(why) };
         let addresses: Result<Vec<ServerAddr>, _> =
             servers.addresses.iter().map(|address| address.parse()).collect();
-        let addresses = addresses.map_err(|error| {
-            away(format!("{error}: write addresses as nats://host:4222, separated by commas"))
+        // What it says may have a password in it.
+        let addresses = addresses.map_err(|_| {
+            away("one of the addresses is none: write them as nats://host:4222".to_string())
         })?;
         let mut options = ConnectOptions::new()
             .name(CLIENT)
@@ -101,7 +109,11 @@ impl JetStream {
             Ok((client, stream.map_err(|error| error.to_string())?))
         });
         let (client, stream) = connected.map_err(away)?;
-        let http = ureq::Agent::config_builder().timeout_global(Some(MONITOR)).build().into();
+        let http = ureq::Agent::config_builder()
+            .timeout_global(Some(MONITOR))
+            .max_redirects(0)
+            .build()
+            .into();
         Ok(JetStream { runtime, client, stream, name: name.clone(), servers, http })
     }
 
@@ -130,10 +142,12 @@ impl JetStream {
     }
 
     fn monitor(&self, address: &str) -> Result<String, String> {
-        let url = format!("{}/varz", address.trim_end_matches('/'));
-        let answer =
-            self.http.get(&url).call().and_then(|mut page| page.body_mut().read_to_string());
-        answer.map_err(|error| error.to_string())
+        if !address.starts_with("http://") {
+            return Err("write it as http://host:8222".to_string());
+        }
+        let page = self.http.get(format!("{}/varz", address.trim_end_matches('/'))).call();
+        let page = page.and_then(|mut page| page.body_mut().read_to_string());
+        page.map_err(|error| error.to_string())
     }
 }
 
@@ -213,5 +227,38 @@ async fn within<T, X: std::fmt::Display>(
     match tokio::time::timeout(answer, what).await {
         Ok(done) => done.map_err(|error| error.to_string()),
         Err(_) => Err(format!("no answer within {} ms", answer.as_millis())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_that_fails_says_where_and_shows_no_password() {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        for (address, shown, expected) in [
+            ("nats://u:secret@h:x".to_string(), "nats://h:x".to_string(), "nats://host:4222"),
+            ("u:secret@h:x".into(), "nats://h:x".into(), "nats://host:4222"),
+            (format!("nats://u:secret@{free}"), format!("nats://{free}"), "refused"),
+        ] {
+            let servers = Servers {
+                addresses: vec![address],
+                monitors: Vec::new(),
+                ca: None,
+                answer: Duration::from_secs(5),
+            };
+            assert_eq!(format!("{servers:?}"), shown);
+            let error = JetStream::connect(&"a".parse().unwrap(), servers).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("WEIR_a at {shown}: ")), "{error}");
+            assert!(error.contains(expected) && !error.contains("secret"), "{error}");
+        }
+    }
+
+    /// The journal's writer takes it along to its thread.
+    #[test]
+    fn a_log_goes_to_another_thread() {
+        fn goes<T: ledger_journal::Log + Send + 'static>() {}
+        goes::<crate::ClusterLog>();
     }
 }

@@ -24,7 +24,7 @@ enum Fault {
     Lost,
     /// It is stored, and the answer is lost.
     Unanswered,
-    /// It is lost, and a request for an entry is not answered either.
+    /// The engine refuses it, as a full one does.
     Refused,
     /// It is stored with whatever number is next.
     NotCompared,
