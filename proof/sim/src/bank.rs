@@ -56,6 +56,10 @@ impl World {
                 false => &mut self.requests[request_index(reply)].at_ms,
             };
             *stamp = self.workers[index].judged(*stamp);
+            if reply < ORDERS {
+                let request = self.requests[request_index(reply)];
+                self.oracle.holds[request.hold].judged(request.at_ms);
+            }
         }
         let first = out.messages.len();
         match message {
@@ -106,6 +110,7 @@ impl World {
             self.journal.hold(Held::Ended(handle));
         }
         self.oracle.read(&records);
+        self.note_rolled(&records);
         self.model.records.append(&mut records);
     }
 
@@ -131,6 +136,7 @@ impl World {
                         worker.to_worker.push_back(Down::Ended(handle.clone()));
                     }
                 }
+                Held::Named(message, done, changes) => self.named_sealed(message, done, changes),
                 Held::Key(key) => self.keys.push(key),
             }
         }

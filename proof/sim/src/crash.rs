@@ -11,7 +11,7 @@ use crate::draw;
 use crate::engine::{CaughtUp, catch_up};
 use crate::files::{Crash, SimFolder};
 use crate::journal::{Journal, NODE, Sizes};
-use crate::planted::{NodeFolder, accept_torn, misread};
+use crate::planted::{NodeFolder, accept_torn, lose_row, misread};
 use crate::rng::Rng;
 use crate::world::World;
 
@@ -57,13 +57,21 @@ impl Model {
     }
 
     /// A bank with a planted bug that replays the records.
-    fn replayed_by(&self, options: &Options, bug: Bug) -> Result<Bank, String> {
+    fn replayed_by(
+        &self,
+        options: &Options,
+        bug: Bug,
+        snapshot: Option<u64>,
+    ) -> Result<Bank, String> {
         let mut options = options.clone();
         if bug == Bug::ForgetAmounts {
             options.amounts_max = 0;
         }
         let mut bank = Bank::new(options);
-        for record in &self.records {
+        for (at, record) in self.records.iter().enumerate() {
+            if bug == Bug::LoseRow && snapshot == Some(at as u64 + 1) {
+                lose_row(&mut bank, &self.records[at..]);
+            }
             let record = misread(record, Some(bug));
             bank.replay(&record).map_err(|error| format!("replay: {error}"))?;
         }
@@ -244,6 +252,7 @@ impl World {
                     | Bug::RollEarly
                     | Bug::ForgetHandles
                     | Bug::ForgetAmounts
+                    | Bug::LoseRow
             )
         )
     }
@@ -318,10 +327,12 @@ impl World {
 
     /// The next run begins where the recovery ended.
     fn go_on(&mut self, recovered: Recovered) -> Result<(), String> {
-        let Recovered { bank, tail, .. } = recovered;
+        let Recovered { bank, tail, report } = recovered;
         self.oracle.read_again(&self.model.records);
         self.bank = match self.bug {
-            Some(bug) if !self.plain() => self.model.replayed_by(&self.options, bug)?,
+            Some(bug) if !self.plain() => {
+                self.model.replayed_by(&self.options, bug, report.snapshot)?
+            }
             _ => bank,
         };
         let sizes = if self.rng.chance(500) { Sizes::draw(&mut self.rng) } else { self.sizes };
@@ -331,9 +342,10 @@ impl World {
         self.journal = Journal::new(folder, sizes, tail, self.engine.clone(), rng);
         self.start();
         self.ask_again()?;
+        self.recover_named()?;
         // Changes whose records were lost are made again by the watcher.
         self.configure();
-        Ok(())
+        self.start_named()
     }
 
     /// What clients were told about settles is what the recovered bank tells them again, and books nothing.

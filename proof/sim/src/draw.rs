@@ -34,6 +34,7 @@ pub(crate) fn options(rng: &mut Rng, narrow: bool, bug: Option<Bug>) -> (Options
         grant_ms_max: 1_000 + rng.below(9_000),
         grants_max: if narrow { 20 } else { 1_000_000 },
         pages_max: if narrow { 10 } else { 1_000_000 },
+        named_max: if narrow { 8 } else { 1_000_000 },
         amounts_max: if narrow { 5 } else { 1_000_000 },
         keep_rests: bug != Some(Bug::FreeRests),
         ..Options::default()

@@ -16,6 +16,7 @@ use wire::Handle;
 use crate::Bug;
 use crate::engine::{NodeLog, SharedEngine};
 use crate::files::SimFolder;
+use crate::named::Message;
 use crate::planted::NodeFolder;
 use crate::rng::Rng;
 
@@ -57,6 +58,8 @@ pub(crate) enum Held {
     Opened(usize, usize, u32),
     /// All workers hear that a made budget ended.
     Ended(Handle),
+    /// The door hears what became of its message: was anything changed, and how many changes there are by now.
+    Named(Message, bool, usize),
     /// Workers may make tokens with it.
     Key(TokenKey),
 }

@@ -15,6 +15,7 @@
 //! and what is drawn of them ([`World`]), and the folder ([`files`]).
 
 mod bank;
+mod book;
 mod client;
 mod crash;
 mod draw;
@@ -25,6 +26,8 @@ mod journal;
 mod keyed;
 mod made;
 mod memos;
+mod named;
+mod named_oracle;
 mod oracle;
 mod orders;
 mod owner;
@@ -112,11 +115,23 @@ pub enum Bug {
     ForgetAmounts,
     /// What a billing notice leaves of its hold is free at once, and may be handed out before the true price comes.
     FreeRests,
+    /// A door hears that its order is granted before that is sealed.
+    OrderBeforeSeal,
+    /// Of an order with several legs the first one is booked alone.
+    LegAlone,
+    /// What a door says is booked is added to what was booked.
+    AddAmounts,
+    /// The end of an order frees once more what it held.
+    FreeTwice,
+    /// A snapshot has all named holds but one.
+    LoseRow,
+    /// A day that begins with open named holds is taken to begin without.
+    DayForgetsHolds,
 }
 
 impl Bug {
     /// All of them, with the number of seeds, counted from 1, within which each must be found.
-    pub const ALL: [(Bug, u64); 30] = [
+    pub const ALL: [(Bug, u64); 36] = [
         (Bug::AnswerBeforeSeal, 50),
         (Bug::LapseTwice, 50),
         (Bug::ForgetSuspension, 50),
@@ -147,6 +162,12 @@ impl Bug {
         (Bug::TopUpInFull, 50),
         (Bug::ForgetAmounts, 50),
         (Bug::FreeRests, 50),
+        (Bug::OrderBeforeSeal, 50),
+        (Bug::LegAlone, 50),
+        (Bug::AddAmounts, 50),
+        (Bug::FreeTwice, 50),
+        (Bug::LoseRow, 50),
+        (Bug::DayForgetsHolds, 200),
     ];
 
     /// Is it one of how a bank uses a log on other machines?
@@ -157,6 +178,19 @@ impl Bug {
     /// Is it one of budgets that are made on their first ask?
     pub(crate) fn is_of_made(self) -> bool {
         matches!(self, Bug::ForgetHandles | Bug::MakeAnew)
+    }
+
+    /// Is it one of orders, which are named holds?
+    pub(crate) fn is_of_named(self) -> bool {
+        matches!(
+            self,
+            Bug::OrderBeforeSeal
+                | Bug::LegAlone
+                | Bug::AddAmounts
+                | Bug::FreeTwice
+                | Bug::LoseRow
+                | Bug::DayForgetsHolds
+        )
     }
 
     /// Its name on the command line.
@@ -192,6 +226,12 @@ impl Bug {
             Bug::TopUpInFull => "top-up-in-full",
             Bug::ForgetAmounts => "forget-amounts",
             Bug::FreeRests => "free-rests",
+            Bug::OrderBeforeSeal => "order-before-seal",
+            Bug::LegAlone => "leg-alone",
+            Bug::AddAmounts => "add-amounts",
+            Bug::FreeTwice => "free-twice",
+            Bug::LoseRow => "lose-row",
+            Bug::DayForgetsHolds => "day-forgets-holds",
         }
     }
 }

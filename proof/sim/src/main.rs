@@ -19,8 +19,9 @@ Usage: sim [--seeds N] [--from SEED] [--steps N] [--bug NAME]
                count-returns-anew, roll-early, accept-torn,
                sync-again, lose-names, early-snapshot, doubt-is-done, doubt-is-failure, no-compare,
                fence-ignored, empty-is-final, memo-before-seal, memo-without-money,
-               memo-twice, forget-orders, digest-of-key, drop-top-ups, top-up-in-full, forget-amounts
-               or free-rests
+               memo-twice, forget-orders, digest-of-key, drop-top-ups, top-up-in-full, forget-amounts,
+               free-rests, order-before-seal, leg-alone, add-amounts, free-twice, lose-row
+               or day-forgets-holds
   --planted    plant each of them in turn; each must be found within a stated number of seeds
 
 Example: replay one seed    sim --from 4711 --seeds 1

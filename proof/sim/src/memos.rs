@@ -17,7 +17,7 @@ const SESSIONS: usize = 4;
 /// Replies from here on are those of numbers of sessions; below are those of requests.
 const NUMBERS: u64 = 1 << 63;
 /// Keys of sessions; those of settles are the holds' indexes, below.
-const SESSION: u128 = 1 << 100;
+pub(crate) const SESSION: u128 = 1 << 100;
 const DOOR: Door = Door::Fix;
 
 /// A number of a session on its way.
@@ -82,7 +82,7 @@ fn believe(_: &DoorMemos<'_>, _: &Memo) -> MemoJudgement {
     MemoJudgement::New
 }
 
-fn number(bytes: &[u8]) -> u64 {
+pub(crate) fn number(bytes: &[u8]) -> u64 {
     bytes.try_into().map_or(0, u64::from_le_bytes)
 }
 

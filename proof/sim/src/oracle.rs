@@ -43,6 +43,8 @@ pub(crate) struct Known {
     pub(crate) settled: Option<Verdict>,
     /// The exchange's bill names it: what that leaves of the hold is free at once.
     pub(crate) in_bill: bool,
+    /// A request about it was judged after its billing time: if that settled it, nothing was left of it for one that was read before.
+    pub(crate) judged_late: bool,
     /// Answers "booked now" to settles of this hold.
     pub(crate) bookings: u32,
     /// It was answered that nothing is known of it any more.
@@ -77,6 +79,7 @@ impl Known {
             released: false,
             settled: None,
             in_bill: false,
+            judged_late: false,
             bookings: 0,
             too_old: false,
             keeps: Keeps::default(),
@@ -92,6 +95,11 @@ impl Known {
     /// Does it stay held when its time is over?
     fn is_kept(&self) -> bool {
         self.keeps.unconfirmed || self.keeps.confirmed && self.confirmed
+    }
+
+    /// The bank judges a request about it by this stamp.
+    pub(crate) fn judged(&mut self, at_ms: u64) {
+        self.judged_late |= at_ms >= self.hold.deadline_ms + self.billing_ms;
     }
 
     /// Is it what a settle must be answered again?
@@ -292,7 +300,7 @@ impl Oracle {
             (Action::Settle, Verdict::SettledOver) if topped_up => {
                 let total = resolution.amount.map_or(0, |total| total.get());
                 let is_beyond = total > known.hold.amount.get();
-                at_ms < billing_over && (is_beyond || narrow || known.in_bill)
+                at_ms < billing_over && (is_beyond || narrow || known.in_bill || known.judged_late)
             }
             (Action::Settle, Verdict::SettledOver) => {
                 known.billed || known.price > known.hold.amount.get()
@@ -330,12 +338,13 @@ impl Oracle {
     }
 
     /// No budget is overspent: what is settled within holds and what holds can still become never exceeds a
-    /// limit.
+    /// limit; nor do they with what is out or spent of it under names, less what facts forced.
     pub(crate) fn check_exposure(
         &self,
         now_ms: u64,
         narrow: bool,
         day_of: impl Fn(u64) -> Window,
+        named: impl Fn(u64) -> i128,
     ) -> Result<(), String> {
         let mut lifetime: BTreeMap<u64, i128> = BTreeMap::new();
         let mut today: BTreeMap<u64, i128> = BTreeMap::new();
@@ -349,7 +358,7 @@ impl Oracle {
             }
         }
         for (id, cap) in &self.caps {
-            let used = lifetime.get(id).copied().unwrap_or(0);
+            let used = lifetime.get(id).copied().unwrap_or(0) + named(*id);
             if used > cap.lifetime {
                 return Err(format!("budget {id}: {used} spent or held, limit {}", cap.lifetime));
             }
@@ -370,12 +379,13 @@ impl Oracle {
     }
 
     /// What the ledger says is out or spent within holds must stay within the lifetime limit, too.
-    pub(crate) fn check_cap(&mut self, id: u64, within: i128) -> Result<(), String> {
-        let cap = self.caps.get_mut(&id).expect("every budget has a cap");
-        if within > cap.lifetime {
-            return Err(format!("budget {id}: books say {within} out, limit {}", cap.lifetime));
+    /// Returns by how much it is above it, as facts forced it.
+    pub(crate) fn check_cap(&self, id: u64, within: i128, forced: i128) -> Result<i128, String> {
+        let above = within - self.caps.get(&id).expect("every budget has a cap").lifetime;
+        if above > forced {
+            return Err(format!("budget {id}: books say {within} out, {above} above its limit"));
         }
-        Ok(())
+        Ok(above)
     }
 
     /// What a hold counts for at least: its booked price within the hold, or the hold while it can be settled in

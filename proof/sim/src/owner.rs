@@ -22,12 +22,15 @@ impl World {
         let pause = self.rng.chance(500);
         let id = self.specs[index].id;
         let below = limit.get() < self.out_of(id).0;
+        let named = self.door.as_ref().map_or(0, |door| door.books.held(id));
         let leaf = self.specs.iter().all(|spec| spec.parent != Some(id));
         let spec = &mut self.specs[index];
         match pick {
             0 => {
                 spec.limit = limit;
                 self.stats.count("limit lowered below what is out", u64::from(below));
+                let below = i128::from(limit.get()) < named;
+                self.stats.count("named: limit lowered below what is open", u64::from(below));
             }
             1 if pause => spec.status = Status::Paused,
             1 | 2 => spec.status = Status::Active,

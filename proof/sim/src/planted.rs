@@ -5,7 +5,9 @@ use std::io;
 use std::rc::Rc;
 
 use ledger::spec::MADE_ID_MIN;
-use ledger::{Amount, KeptWith, OnExpiry, Period, Record, Verdict, WindowKind, WindowLimit};
+use ledger::{
+    Amount, Bank, KeptWith, OnExpiry, Out, Period, Record, Verdict, WindowKind, WindowLimit,
+};
 use ledger_journal::files::{Access, BLOCK_BYTES, File, Folder};
 use ledger_journal::{Cut, Position};
 use sha2::{Digest, Sha256};
@@ -166,6 +168,22 @@ pub(crate) fn misread(record: &Record, bug: Option<Bug>) -> Record {
     record
 }
 
+/// A snapshot has all rows of named holds but one, of which nothing is said after it.
+pub(crate) fn lose_row(bank: &mut Bank, later: &[Record]) {
+    let is_said = |key: u128| {
+        later.iter().any(|record| match record {
+            Record::Named { hold, .. } => hold.key == key,
+            Record::NamedEnded { key: ended, .. } => *ended == key,
+            _ => false,
+        })
+    };
+    let Some(mut hold) = bank.named_holds().find(|hold| !is_said(hold.key)) else { return };
+    hold.legs.iter_mut().for_each(|leg| leg.amounts.hold = Amount::ZERO);
+    let (mut out, door, key) = (Out::default(), hold.door, hold.key);
+    let lost = bank.state_named(hold, &mut out).and_then(|_| bank.end_named(door, key, &mut out));
+    assert_eq!(lost, Ok(true), "it holds nothing");
+}
+
 /// The whole later price is booked beside what was booked.
 pub(crate) fn top_up_in_full(record: &mut Record) {
     if let Record::ToppedUp { amount, total, .. } = record {
@@ -178,7 +196,7 @@ const HEAD_BYTES: usize = 64;
 const RECORD_HEAD_BYTES: usize = 16;
 
 #[repr(C, align(4096))]
-struct Block([u8; BLOCK_BYTES]);
+pub(crate) struct Block(pub(crate) [u8; BLOCK_BYTES]);
 
 /// Makes the sums of a torn group fit what is there of it, so that a recovery takes it: a reader that does not check
 /// them.

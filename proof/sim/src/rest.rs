@@ -23,6 +23,9 @@ impl World {
             if second < 10 {
                 self.repeat_all();
             }
+            if second < 20 {
+                self.rest_named()?;
+            }
             for index in 0..self.workers.len() {
                 self.workers_rest(index)?;
             }
@@ -46,7 +49,7 @@ impl World {
     }
 
     /// The writer comes back by itself, and seals all there is.
-    fn seal_all(&mut self) -> Result<(), String> {
+    pub(crate) fn seal_all(&mut self) -> Result<(), String> {
         for _ in 0..3 {
             self.journal.turn();
             self.writer_turn()?;
@@ -87,11 +90,15 @@ impl World {
             }
             let booked = i128::from(books.spent().get());
             let told = spent.get(&spec.id).copied().unwrap_or(0);
+            let told = told + self.door.as_ref().map_or(0, |door| door.books.spent(spec.id));
             if told != booked {
                 return Err(format!("budget {}: clients know of {told}, {booked} booked", spec.id));
             }
         }
         self.check_made(|number| spent.get(&number).copied().unwrap_or(0))?;
+        if let Some(door) = &self.door {
+            door.check_rest(|id| self.chain(id))?;
+        }
         if self.bank.grants() != 0 {
             return Err(format!("{} grants never closed", self.bank.grants()));
         }

@@ -7,7 +7,27 @@ use ledger::{Bank, Clock, Counts, Period, Record, Verdict};
 use crate::files::FAULTS;
 
 /// Everything that is counted. The tests demand that a thousand seeds reach each of them.
-pub const EVENTS: [&str; 126] = [
+pub const EVENTS: [&str; 146] = [
+    "named: granted",
+    "named: purses have it",
+    "named: refused",
+    "named: busy",
+    "named: refused by the journal",
+    "named: fact beyond what is left",
+    "named: said again",
+    "named: ended",
+    "named: a day began with open holds",
+    "named: a week or month began with open holds",
+    "named: limit lowered below what is open",
+    "named: not kept",
+    "named: torn group in the book",
+    "named: lost by a crash",
+    "named: never left",
+    "named: stated at a start",
+    "named: made at a start",
+    "named: the book lost records",
+    "named: in doubt",
+    "crash in the book",
     "topped up",
     "settled with an amount that is not kept",
     "memo recorded",

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use ledger::{
-    Bank, BudgetSpec, Claimed, Keyed, Line, MemoAnswer, No, Options, Out, PurseOptions, Purses,
-    ToBank, ToWorker, TokenKey,
+    Bank, BudgetSpec, Claimed, Keyed, MemoAnswer, No, Options, Out, PurseOptions, Purses, ToBank,
+    ToWorker, TokenKey,
 };
 use ledger_journal::{Position, Tail};
 use money::Window;
@@ -19,6 +19,7 @@ use crate::journal::{Journal, Sizes};
 use crate::keyed::FirstAnswers;
 use crate::made::{Made, template_of};
 use crate::memos::{self, Memos};
+use crate::named::OrderDoor;
 use crate::oracle::Oracle;
 use crate::orders::{ORDERS, Orders};
 use crate::planted::NodeFolder;
@@ -112,6 +113,8 @@ pub struct World {
     pub(crate) first_answers: FirstAnswers,
     pub(crate) memos: Memos,
     pub(crate) orders: Orders,
+    /// A door that keeps orders, in some runs.
+    pub(crate) door: Option<OrderDoor>,
     /// The bank said that nothing is left, and it was not so.
     pub(crate) false_no: Option<String>,
     pub(crate) stats: Stats,
@@ -159,9 +162,12 @@ impl World {
             first_answers: FirstAnswers::default(),
             memos: Memos::new(seed),
             orders: Orders::new(seed),
+            door: None,
             false_no: None,
             stats: Stats::default(),
         };
+        let chains = world.specs.iter().map(|spec| (spec.id, world.chain(spec.id)));
+        world.door = OrderDoor::draw(seed, bug, chains.collect());
         world.start();
         world.configure();
         world
@@ -237,6 +243,7 @@ impl World {
         self.step_made()?;
         self.send_number();
         self.send_orders();
+        self.step_named()?;
         self.end_full_disk();
         self.deliver();
         self.check()
@@ -371,15 +378,24 @@ impl World {
         }
         if self.rng.chance(100) {
             self.bank.audit()?;
-            self.oracle.check_exposure(self.now_ms, self.narrow, |id| self.day_of(id))?;
+            let named = |id| {
+                let books = self.door.as_ref().map(|door| &door.books);
+                books.map_or(0, |books| books.within(id) - books.forced(id))
+            };
+            self.oracle.check_exposure(self.now_ms, self.narrow, |id| self.day_of(id), named)?;
         }
         self.oracle.check_windows()?;
+        self.check_named()?;
         for spec in &self.specs {
             // A budget can end before its first record is sealed, and the crash comes between.
             let Some(slot) = self.bank.slot(spec.id) else { continue };
             let books = self.bank.books(slot);
             let within = i128::from(books.exposure().get()) - i128::from(books.debts().get());
-            self.oracle.check_cap(spec.id, within)?;
+            let forced = self.door.as_ref().map_or(0, |door| door.books.forced(spec.id));
+            let above = self.oracle.check_cap(spec.id, within, forced)?;
+            if let Some(door) = &mut self.door {
+                door.books.settle_forced(spec.id, above);
+            }
             if within > i128::from(spec.limit.get()) && spec.tolerance_ppm > 0 {
                 self.stats.one("expired money handed out again");
             }
