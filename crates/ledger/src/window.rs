@@ -218,8 +218,8 @@ pub struct WindowUse {
     pub until_ms: u64,
     /// How much is used.
     pub used: Amount,
-    /// Of a bucket: what was refilled beyond whole units, in parts of [`Period::refill_ms`]. Of a week or month: what named holds booked
-    /// in it, of which credits take back at most so much.
+    /// Of a bucket: what was refilled beyond whole units, in parts of [`Period::refill_ms`]. Of a day, week or month: what named holds
+    /// booked in it, of which credits take back at most so much.
     pub rest: u64,
 }
 

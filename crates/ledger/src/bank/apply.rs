@@ -317,6 +317,8 @@ impl Bank {
             budget.day_lines = [Amount::ZERO; LINES];
             // Whatever is set aside under a name counts from the first instant on.
             budget.day_lines[Line::Held as usize] = budget.named_held;
+            let of_day = budget.windows_mut().find(|(window, _)| window.is_day());
+            of_day.into_iter().for_each(|(_, used)| used.rest = 0);
         }
         budget.day = Bank::window(start_ms, end_ms);
         // The day of one that was made on its first ask begins with an ask of that day: there may be a million of them.

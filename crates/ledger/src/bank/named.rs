@@ -173,6 +173,9 @@ impl Changes {
 }
 
 impl Bank {
+    /// What a fact may leave out of a budget and not spent: beside it there is room for all that can be spent, by holds of purses too.
+    const ASIDE_MAX: Amount = Amount::new(Books::EXPOSURE_MAX.get() - Bank::SPENT_MAX.get());
+
     /// Sets money aside under a name, or more of it: for all legs or for none. False: it was so before, and nothing is recorded. The
     /// answer waits for the records up to here, as messages do.
     ///
@@ -310,7 +313,10 @@ impl Bank {
                 let has = |there: Amount, more: i128, max: Amount| {
                     i128::from(there.get()) + more <= i128::from(max.get())
                 };
+                let held = self.at_level(level, changes.all(), Change::raise);
+                let aside = minus(books.exposure(), books.spent());
                 if !has(books.exposure(), out, Books::EXPOSURE_MAX)
+                    || !has(aside, held, Bank::ASIDE_MAX)
                     || !has(books.spent(), spent, Bank::SPENT_MAX)
                 {
                     return Err(NamedError::TooMuch(change.budget));
@@ -513,25 +519,39 @@ impl Budget {
         }
     }
 
-    /// The day counts every named hold that is open, and what was booked on it. A credit lowers a line by what is there at most; what of
-    /// it was booked on other days is not booked anew by moving to another line.
+    /// The day counts every named hold that is open, and what was booked on it. A credit lowers a line by what is there at most, and the day
+    /// by what named holds booked on it: it frees nothing that purses spent. What of it was booked on other days is not booked anew by
+    /// moving to another line.
     fn move_named_today(&mut self, before: &LegAmounts, after: &LegAmounts) {
+        let mut windows = self.spec.windows.all().iter().zip(&mut self.windows);
+        let mut booked_here =
+            windows.find(|(window, _)| window.is_day()).map(|(_, used)| &mut used.rest);
+        let rest = booked_here.as_deref().map_or(i128::MAX, |rest| i128::from(*rest));
+        let mut left = if after.booked() - before.booked() < -rest { rest } else { i128::MAX };
         let day = &mut self.day_lines;
         let held = &mut day[Line::Held as usize];
         *held = plus(minus(*held, before.hold), after.hold);
-        let mut of_other_days = Amount::ZERO;
+        let (mut of_other_days, mut booked) = (Amount::ZERO, 0_i128);
         let lines = || before.lines().zip(after.lines()).skip(1);
         for ((line, before), (_, after)) in lines().filter(|(before, after)| after.1 < before.1) {
             let there = &mut day[line as usize];
-            let back = minus(before, after).min(*there);
+            let most = Amount::new(i64::try_from(left).unwrap_or(i64::MAX));
+            let back = minus(before, after).min(*there).min(most);
             *there = minus(*there, back);
+            (left, booked) = (left - i128::from(back.get()), booked - i128::from(back.get()));
             of_other_days = plus(of_other_days, minus(minus(before, after), back));
         }
         for ((line, before), (_, after)) in lines().filter(|(before, after)| before.1 < after.1) {
             let moved = minus(after, before).min(of_other_days);
             of_other_days = minus(of_other_days, moved);
             let there = &mut day[line as usize];
-            *there = plus(*there, minus(minus(after, before), moved));
+            let rise = minus(minus(after, before), moved);
+            *there = plus(*there, rise);
+            booked += i128::from(rise.get());
+        }
+        if let Some(rest) = &mut booked_here {
+            **rest = u64::try_from(i128::from(**rest) + booked)
+                .expect("a credit takes back what was booked");
         }
     }
 

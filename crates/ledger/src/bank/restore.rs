@@ -12,8 +12,8 @@ use crate::part::{Part, Stage};
 use crate::spec::{MADE_ID_MIN, MADE_SLOT, SpecError};
 use crate::token::GRANT_MAX;
 use crate::{
-    Amount, Books, BudgetSpec, Door, Kept, KeyError, Memo, NamedError, NamedHold, Period, Status, Verdict, WindowLimit,
-    WindowUse,
+    Amount, Books, BudgetSpec, Door, Kept, KeyError, Memo, NamedError, NamedHold, Period, Status,
+    Verdict, WindowLimit, WindowUse,
 };
 
 impl Bank {
@@ -559,8 +559,10 @@ impl Restore {
 }
 
 pub(super) fn is_possible(used: &WindowUse) -> bool {
+    // Of a week or month, the rest is a part of what is used.
     let rest = i64::try_from(used.rest).map(Amount::new);
-    let sound = rest.is_ok_and(|rest| exposure(&[rest, used.used]).is_some());
+    let sound =
+        rest.is_ok_and(|rest| exposure(&[rest]).is_some()) && exposure(&[used.used]).is_some();
     sound && used.until_ms <= Bank::MS_MAX
 }
 

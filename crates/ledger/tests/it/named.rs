@@ -1,8 +1,8 @@
 //! Holds with a name: what an ask, a fact and an end make of the books, of days and of windows.
 
 use ledger::{
-    Amount, BudgetSpec, Door, LegAmounts, Line, NamedError, NamedHold, NamedLeg, NamedRefusal,
-    Options, Period, Record, Status, Verdict, WindowLimit, Windows,
+    Amount, Bank, BudgetSpec, Door, LegAmounts, Line, NamedError, NamedHold, NamedLeg,
+    NamedRefusal, Options, Period, Record, Restore, Status, Verdict, WindowLimit, Windows,
 };
 use proptest::prelude::*;
 
@@ -150,7 +150,7 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
         panic!("exhausted")
     };
     // The largest that is counted is booked, whatever the limit.
-    let most = filled(0, ledger::Bank::SPENT_MAX.get());
+    let most = filled(0, Bank::SPENT_MAX.get());
     assert_eq!(bench.state(hold(3, &[(2, most)])), Ok(true));
     bench.check();
 }
@@ -315,7 +315,7 @@ fn windows_count_what_is_open_and_what_is_booked_in_them() {
 /// The largest amounts may come and go within one window, and again.
 #[test]
 fn short_windows_count_no_further_than_any_limit() {
-    let most = 8 * money::LIMIT_MAX.get();
+    let most = Bank::SPENT_MAX.get();
     let window = |kind| WindowLimit { period: Period::Minute, kind, limit: Amount::new(900) };
     for kind in [ledger::WindowKind::Fixed, ledger::WindowKind::Bucket] {
         let fixed = [Period::Day, Period::Week].map(|of| WindowLimit::fixed(of, Amount::new(900)));
@@ -473,4 +473,54 @@ proptest! {
         }
         bench.check();
     }
+}
+
+impl Bench {
+    /// A hold of budget 1, once its purse is filled.
+    fn reserve_soon(&mut self, amount: i64) -> ledger::Hold {
+        for _ in 0..20 {
+            if let Ok(hold) = self.reserve(0, 1, amount) {
+                return hold;
+            }
+            self.advance(1);
+        }
+        panic!("the purse is not filled");
+    }
+}
+
+/// A credit gives back to the day what named holds booked on it, and nothing that purses spent.
+#[test]
+fn a_credit_of_another_day_frees_no_money_of_purses() {
+    let windows = Windows::daily(Some(Amount::new(100)));
+    let mut bench = quiet(&[BudgetSpec { windows, ..spec(1, 100_000) }]);
+    assert_eq!(bench.state(hold(1, &[(1, filled(0, 100))])), Ok(true));
+    bench.advance(12 * HOUR_MS + 1);
+    let of_today = bench.reserve_soon(60);
+    bench.settle(of_today, 60);
+    assert_eq!(bench.state(hold(1, &[(1, filled(0, 110))])), Ok(true), "10 of today");
+    for (settled, used) in [(105, 65), (50, 60), (0, 60), (7, 67)] {
+        assert_eq!(bench.state(hold(1, &[(1, filled(0, settled))])), Ok(true), "{settled}");
+        bench.empty_purses();
+        assert_eq!(bench.used(1, Period::Day), used, "{settled}");
+        bench.check();
+    }
+}
+
+/// Facts of the largest amounts leave room for what purses have handed out, and for its debts; a snapshot of them can be read.
+#[test]
+fn the_largest_facts_leave_room_for_debts_of_purses() {
+    let week = Windows::of([WindowLimit::fixed(Period::Week, Amount::new(900))]);
+    let mut bench = Bench::new(1, &[BudgetSpec { windows: week, ..spec(1, 1_000) }]);
+    let purse = bench.reserve_soon(10);
+    let (largest, limit) = (money::LIMIT_MAX.get(), Bank::SPENT_MAX.get());
+    assert!(
+        bench.state(hold(1, &[(1, held(limit))])).is_err(),
+        "with what is in purses it is more"
+    );
+    assert_eq!(bench.state(hold(1, &[(1, filled(limit - 2_000, largest))])), Ok(true));
+    assert_eq!(bench.settle(purse, money::ASK_MAX.get()), Verdict::SettledOver);
+    bench.check();
+    let mut restore = Restore::new(options(1));
+    bench.bank.parts(&mut |part| restore.take(part).unwrap());
+    assert_eq!(restore.finish().unwrap().digest(), bench.bank.digest());
 }
