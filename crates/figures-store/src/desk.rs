@@ -10,8 +10,7 @@ counters! {
     /// How far the figures of campaigns are.
     #[derive(Clone, Copy, Debug, Default)]
     pub struct Progress of u64, in "figures" {
-        since_ms: "When the first record that the figures count was made, ms since 1970; 0: none is counted yet.", level();
-        records: "The first record of the journal that is not counted; it follows `journal.sealed` within a second.", level();
+        records: "The first record of the journal that is not counted; it follows `journal.sealed` within a second. 0: nothing is counted in this run, the log says why.", level();
         saved: "The first record that is not in figures on the disk; where it stands still, the disk refuses them.", level();
     }
 }
@@ -28,6 +27,12 @@ impl Desk {
     pub(crate) fn new(figures: Figures) -> Desk {
         let unread = Arc::new(AtomicU64::new(figures.sequence()));
         Desk { figures: Arc::new(Mutex::new(figures)), unread }
+    }
+
+    /// Returns a desk that nobody counts for.
+    #[must_use]
+    pub fn empty() -> Desk {
+        Desk::new(Figures::begin(u64::MAX))
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Figures> {
@@ -64,9 +69,8 @@ impl Desk {
     /// Returns how far the figures are.
     #[must_use]
     pub fn progress(&self) -> Progress {
-        let figures = self.lock();
-        let since_ms = figures.since_ms().unwrap_or(0);
-        Progress { since_ms, records: figures.sequence(), saved: self.unread.load(Relaxed) }
+        let counted = |sequence| if sequence == u64::MAX { 0 } else { sequence };
+        Progress { records: counted(self.sequence()), saved: counted(self.unread.load(Relaxed)) }
     }
 
     /// Returns the sequence of the first record that a start would read again: the journal keeps its segment and what follows.

@@ -10,7 +10,8 @@
 //!   ([`Desk::unread`]).
 //! - Figures that do not belong to the journal (damaged, lost, or of records that a rollback took away) are set aside, and the fold begins
 //!   again at the oldest record that the journal has: [`Desk::since_ms`] says when that was.
-//! - A disk that refuses to save stops nothing: the figures stay in memory, and it is tried again.
+//! - A disk that refuses to save stops nothing: the figures stay in memory, and it is tried again; where the disk left it open what a crash
+//!   would leave, a restart is needed. The retention waits for it until the journal has twice the bytes that it may have.
 
 #![forbid(unsafe_code)]
 

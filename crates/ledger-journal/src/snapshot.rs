@@ -159,8 +159,8 @@ pub struct Keep {
     pub bytes_max: u64,
     /// ...and were begun at most this long ago. The two newest snapshots and what they need are always kept.
     pub ms_max: u64,
-    /// Whoever follows the journal has durably read all records before this sequence: the last of these is kept, and what comes behind it.
-    /// `u64::MAX` where nobody does.
+    /// Whoever follows the journal has durably read all records before this sequence: the last of these is kept, and what comes behind it,
+    /// until all files have twice `bytes_max`. `u64::MAX` where nobody does.
     pub unread: u64,
 }
 
@@ -302,7 +302,7 @@ fn remove_old<F: Folder>(folder: &F, keep: &Keep, now_ms: u64) -> Result<Vec<Str
         stretch.sort_by_key(|name| is_segment(name));
         let Some(last) = stretch.iter().rfind(|name| is_segment(name)) else { continue };
         let age_ms = now_ms.saturating_sub(segment_begun_ms(folder, last)?);
-        let is_read = base.position.sequence < keep.unread;
+        let is_read = base.position.sequence < keep.unread || total > keep.bytes_max.saturating_mul(2);
         if total <= keep.bytes_max && age_ms <= keep.ms_max || !is_read {
             break;
         }

@@ -44,6 +44,8 @@ pub struct View {
     pub states: Arc<[State]>,
     /// The last rows: budgets that were made from templates.
     pub made: MadeRows,
+    /// When the first record was made that impressions are counted from, ms since 1970 UTC; `None`: none is counted yet.
+    pub figures_since_ms: Option<u64>,
 }
 
 /// The rows of budgets that were made from templates. Their ids are above all others, so they are the last ones.
@@ -261,7 +263,7 @@ pub(crate) mod tests {
         let state = |&spent: &i64| State { spent: Amount::new(spent), ..State::default() };
         let states = spent.iter().map(state).collect();
         let budgets = Arc::clone(budgets);
-        View { as_of_ms, run: 1, generation: 1, budgets, states, made: MadeRows::default() }
+        View { as_of_ms, run: 1, generation: 1, budgets, states, ..View::default() }
     }
 
     #[test]

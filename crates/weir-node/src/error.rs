@@ -55,9 +55,6 @@ pub enum StartError {
         /// What is wrong, where, and what can be done.
         source: Box<RecoverError>,
     },
-    /// The folder of the figures of campaigns.
-    #[error("figures {0}")]
-    Figures(String),
     /// The profiles' folder.
     #[error(transparent)]
     Profiles(#[from] gate_profile::OpenError),

@@ -241,7 +241,7 @@ impl Engine {
         let counters: Vec<_> = ends.iter().map(|end| Arc::clone(&end.counters)).collect();
         let handles: Vec<_> = ends.iter().map(|end| end.handle.clone()).collect();
         let (probes, sources) = Sources::new(config.probes.every, &counters);
-        let (pulse, figures) = (Arc::clone(&start.pulse), start.figures.desk().clone());
+        let (pulse, figures) = (Arc::clone(&start.pulse), start.figures.1.clone());
         let keys = start.keys.ring(&start.bank);
         let (commands, inbox) = mpsc::channel();
         let (secret, tick_ms) = (table::Secret::new(facts.secret), config.pacing.tick_ms);

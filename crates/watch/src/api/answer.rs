@@ -132,7 +132,7 @@ pub(super) struct BudgetRow<'a> {
     top_refusals_per_s: f64,
     /// Spent in the last 60 s.
     spend_minute: DecimalAmount,
-    /// Billed impressions of its campaigns and of those under it, since `figures.since_ms` of `/stat`; null where nothing bids.
+    /// Billed impressions of its campaigns and of those under it, since `figures_since_ms` of the list; null where nothing bids.
     #[schema(required)]
     impressions: Option<u64>,
     /// What a thousand of them cost, rounded up; null without any.
@@ -224,6 +224,9 @@ impl<'a> BudgetRow<'a> {
 pub(super) struct BudgetPage<'a> {
     /// The bank's clock when the figures were taken.
     pub(super) as_of_ms: u64,
+    /// Since when impressions are counted; null: none is counted yet.
+    #[schema(required)]
+    pub(super) figures_since_ms: Option<u64>,
     /// The number of match, on all pages.
     pub(super) matched: usize,
     pub(super) budgets: Vec<BudgetRow<'a>>,

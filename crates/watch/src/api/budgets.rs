@@ -46,6 +46,7 @@ pub(super) async fn list(
         let page = query.page(&view, cursor.as_ref(), max);
         json(&BudgetPage {
             as_of_ms: view.as_of_ms,
+            figures_since_ms: view.figures_since_ms,
             matched: page.matched,
             budgets: page.rows.iter().map(|row| BudgetRow::new(*row)).collect(),
             next: page.next.map(|next| next.encode(&query.sort)),

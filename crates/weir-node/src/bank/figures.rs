@@ -1,65 +1,86 @@
-//! The figures of campaigns: the thread that folds the journal into them.
+//! The figures of campaigns: the thread that folds the journal into them. No money depends on them: a node runs without, too.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::thread::JoinHandle;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use figures_store::{Follow, FollowError};
+use figures_store::{Desk, Follow, FollowError};
 use ledger_journal::{Disk, Position, Status};
 use weir_config::config::Config;
 
-use crate::error::StartError;
-
 /// The folder of the figures within the data folder.
 const FOLDER: &str = "figures";
+/// How long a stop waits for the disk.
+const FINISH_WITHIN: Duration = Duration::from_secs(10);
 
-/// Takes up the figures of earlier runs, and folds what they do not have yet of the journal, which ends at `tail`.
+/// Takes up the figures of earlier runs, and folds what they do not have yet of the journal, which ends at `tail`. `None` with an empty desk
+/// where that cannot be done: the log says why, and the next start tries again.
 pub(crate) fn open(
     config: &Config,
     journal: &Disk,
     tail: &Position,
     options: &ledger::Options,
-) -> Result<Follow<Disk>, StartError> {
+) -> (Option<Follow<Disk>>, Desk) {
     let path = config.node.data_dir.join(FOLDER);
-    let failed = |error: FollowError| StartError::Figures(format!("{}: {error}", path.display()));
-    let mut follow = Follow::open(&path, journal, tail, options).map_err(failed)?;
+    match caught_up(&path, journal, tail, options) {
+        Ok(follow) => {
+            let desk = follow.desk().clone();
+            (Some(follow), desk)
+        }
+        Err(error) => {
+            tracing::error!(path = %path.display(), %error, "impressions are not counted in this run; no money depends on it");
+            (None, Desk::empty())
+        }
+    }
+}
+
+fn caught_up(
+    path: &std::path::Path,
+    journal: &Disk,
+    tail: &Position,
+    options: &ledger::Options,
+) -> Result<Follow<Disk>, FollowError> {
+    let mut follow = Follow::open(path, journal, tail, options)?;
     let mut said = Instant::now();
-    let progress = &mut |record| {
+    follow.catch_up(tail.sequence, &mut |record| {
         if said.elapsed() >= Duration::from_secs(1) {
             said = Instant::now();
             tracing::info!(record, of = tail.sequence, "counting impressions");
         }
-    };
-    follow.catch_up(tail.sequence, progress).map_err(failed)?;
+    })?;
     follow.save();
     Ok(follow)
 }
 
-/// The thread. It ends when this is dropped, with all that is sealed by then on the disk.
+/// The thread. Dropping this ends it, with all that is sealed by then on the disk, or leaves it behind where that takes too long.
 #[derive(Debug)]
 pub(crate) struct FiguresThread {
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    /// Disconnected once the thread has ended.
+    ended: Receiver<()>,
 }
 
 impl FiguresThread {
     pub(crate) fn start(follow: Follow<Disk>, journal: Status) -> std::io::Result<FiguresThread> {
-        let stop = Arc::new(AtomicBool::new(false));
+        let (stop, (runs, ended)) = (Arc::new(AtomicBool::new(false)), sync_channel(0));
         let stopped = Arc::clone(&stop);
-        let thread = std::thread::Builder::new().name("figures".to_owned()).spawn(move || {
+        std::thread::Builder::new().name("figures".to_owned()).spawn(move || {
+            let _runs: SyncSender<()> = runs;
             // The stop is read first: what is sealed before it is folded.
             follow.run(|| (!stopped.load(Relaxed), journal.sealed()));
         })?;
-        Ok(FiguresThread { stop, thread: Some(thread) })
+        Ok(FiguresThread { stop, ended })
     }
 }
 
 impl Drop for FiguresThread {
     fn drop(&mut self) {
         self.stop.store(true, Relaxed);
-        if let Some(Err(_)) = self.thread.take().map(JoinHandle::join) {
-            tracing::error!("the thread of the figures of campaigns ended by a panic");
+        if self.ended.recv_timeout(FINISH_WITHIN) == Err(RecvTimeoutError::Timeout) {
+            tracing::warn!(
+                "the disk took too long: the next start counts the latest impressions again"
+            );
         }
     }
 }

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use door_batch::gate::counts::BatchCounts;
 use door_transport::Waker;
-use figures_store::Follow;
+use figures_store::{Desk, Follow};
 use gate_pacing::{Before, Pace};
 use ledger::{
     Bank, BudgetSpec, Claimed, EditReason, Keyed, MADE_SLOT, MemoAnswer, MemoRefusal, Out, Record,
@@ -123,7 +123,7 @@ pub(crate) struct BankThread {
     out: Out,
     clock: NodeClock,
     journal: Journal,
-    figures: FiguresThread,
+    figures: Option<FiguresThread>,
     laps: Laps<BankStage>,
     /// With the first sequence that need not be sealed for it, in order.
     held: VecDeque<(u64, AwaitingSeal)>,
@@ -179,8 +179,8 @@ pub(crate) struct Start {
     pub(crate) writer: Writer<Disk>,
     pub(crate) journal: JournalOptions,
     pub(crate) watermarks: Option<Watermarks<Disk>>,
-    /// What folds the journal into figures of campaigns.
-    pub(crate) figures: Follow<Disk>,
+    /// What folds the journal into figures of campaigns, and where others read them.
+    pub(crate) figures: (Option<Follow<Disk>>, Desk),
     /// What pacing learned, and what keeps it.
     pub(crate) memory: Memory,
     pub(crate) saver: PacingSaver,
@@ -232,7 +232,8 @@ impl BankThread {
         } = start;
         let wake = std::thread::current();
         let journal = Journal::start_measured(disk, writer, journal, wake, probes, watermarks)?;
-        let figures = FiguresThread::start(figures, journal.status())?;
+        let follow = |follow| FiguresThread::start(follow, journal.status());
+        let figures = figures.0.map(follow).transpose()?;
         let clock = NodeClock::not_before(bank.now_ms());
         bank.steady(clock.steady_ms());
         Ok(BankThread {

@@ -70,8 +70,8 @@ pub(crate) fn recover(
         tracing::info!("journal format raised from {from} to {SCHEMA_VERSION}");
     }
     let watermarks = watermarks(config, &disk, first, [before, bank.run()], now_ms);
-    let figures = figures::open(config, &disk, &end, &options)?;
-    let journal = journal_options(config, options, figures.desk().unread());
+    let figures = figures::open(config, &disk, &end, &options);
+    let journal = journal_options(config, options, figures.1.unread());
     let data = &config.node.data_dir;
     let pacing = PacerOptions { win_notices: config.ledger.win_notices, ..PacerOptions::default() };
     Ok(Start {

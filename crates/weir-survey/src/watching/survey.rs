@@ -175,6 +175,7 @@ impl<C: Catalogue, O: Outlet> Survey<C, O> {
             budgets: Arc::clone(&self.roll.budgets),
             states,
             made: self.made.rows(),
+            figures_since_ms: self.status.figures().since_ms(),
         });
         let proof = self.prover.check(&self.rows, now_ms);
         if proof.violations() > 0 {

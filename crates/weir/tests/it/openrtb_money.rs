@@ -326,4 +326,13 @@ fn impressions_are_exact_after_kills() {
         }
         node = node.restart();
     }
+    // No money depends on them: a node that cannot have them says so, and bids.
+    let folder = node.data().join("figures");
+    std::fs::remove_dir_all(&folder).unwrap();
+    std::fs::write(&folder, "no folder").unwrap();
+    let node = node.restart();
+    let mut http = Http::to(&node);
+    let bid = http.bid_soon(&request("without", json!({})));
+    assert_eq!(http.bill(&bid), 204);
+    assert!(node.log().contains("impressions are not counted"), "{}", node.log());
 }
