@@ -126,14 +126,14 @@ fn is_released(legs: &Legs) -> bool {
 }
 
 impl OrderDoor {
-    /// Half of the worlds have one, but for those with a fault planted elsewhere; those with one planted in it always do.
+    /// One world of three has one, but none with a fault planted elsewhere, and each with one planted in it.
     pub(crate) fn draw(
         seed: u64,
         bug: Option<Bug>,
         chains: BTreeMap<u64, Vec<u64>>,
     ) -> Option<Self> {
         let mut rng = Rng::new(seed ^ 0x006e_616d_6564);
-        let some = rng.chance(500);
+        let some = rng.chance(333);
         bug.map_or(some, Bug::is_of_named).then(|| OrderDoor {
             rng,
             keys: 0,
@@ -158,11 +158,9 @@ impl OrderDoor {
 
     /// Something happens at the venue.
     fn venue_event(&mut self, budget: u64) {
-        let key = match self.rng.chance(60) {
-            true => self.new_key(),
-            false => self.draw_order().unwrap_or(0),
-        };
-        if key == self.keys && !self.venue.contains_key(&key) {
+        let known = if self.rng.chance(60) { None } else { self.draw_order() };
+        let key = known.unwrap_or_else(|| self.new_key());
+        if known.is_none() {
             let spent = [0, 0, 0, 0, self.rng.between(1, 20)].map(Amount::new);
             let legs = [(budget, LegAmounts { hold: Amount::ZERO, spent })].into();
             self.executed(&Legs::new(), &legs);

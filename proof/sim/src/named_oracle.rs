@@ -85,8 +85,10 @@ impl NamedBooks {
 
     /// What facts forced counts for as long as it is above the limit.
     pub(crate) fn settle_forced(&mut self, id: u64, above: i128) {
-        if let Some(forced) = self.forced.get_mut(&id) {
-            *forced = (*forced).min(above.max(0));
+        if above <= 0 {
+            self.forced.remove(&id);
+        } else if let Some(forced) = self.forced.get_mut(&id) {
+            *forced = (*forced).min(above);
         }
     }
 
