@@ -295,13 +295,13 @@ costs-accept: valgrind
 costs-check-node costs-accept-node: export CARGO_INCREMENTAL := 0
 costs-check-node: valgrind dev-binaries
 	@echo "== instructions of the node's own worker and doors: no workload more than 2 % above what was accepted (docs/ci.md)"
-	@target/debug/instructions --baseline $(NODE_BASELINE) check worker exchange \
+	@target/debug/instructions --baseline $(NODE_BASELINE) check worker exchange call order \
 	  || { ending=$$?; test $$ending = 3 -a "$(OTHER_TOOLS)" = pass; }
 
 costs-accept-node: valgrind dev-binaries
 	@test -n "$$REASON" || { echo "make: say why: make costs-accept-node REASON=\"...\""; exit 2; }
 	@target/debug/instructions --baseline $(NODE_BASELINE) accept --reason "$$REASON" \
-	  $(if $(RELEASE),--release "$(RELEASE)") worker exchange
+	  $(if $(RELEASE),--release "$(RELEASE)") worker exchange call order
 
 # BASE against HEAD, or against the files as they are. Each revision has a work tree under target/ab; all share one
 # target folder, so that a second comparison compiles little.

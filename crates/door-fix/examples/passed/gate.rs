@@ -12,7 +12,7 @@ use table::Secret;
 /// 2026-11-23 10:15:30 UTC.
 const CLOCK: Clock = Clock { ms: 1_000, unix_us: 1_795_428_930_000_000 };
 const SECOND: &str = "20261123-10:15:30";
-const ORDERS_PER_WRITE: usize = 64;
+pub const ORDERS_PER_WRITE: usize = 64;
 
 /// The files of both sessions, which can be told to wait with writing.
 pub struct Held {
@@ -80,8 +80,8 @@ impl Gate {
         Gate { step, door, client, out, ready: Vec::new(), next: 2, seed: 3 }
     }
 
-    /// Passes so many orders on, a multiple of 64; returns by how much the clock went on while it did.
-    pub fn round(&mut self, orders: usize, clock: fn() -> u64) -> u64 {
+    /// Makes the client's next orders: their bytes, and where each begins and ends.
+    pub fn make(&mut self, orders: usize) -> (Vec<u8>, Vec<usize>) {
         let (mut bytes, mut ends) = (Vec::new(), vec![0]);
         for _ in 0..orders {
             let body = order(&mut self.seed, self.next);
@@ -89,12 +89,17 @@ impl Gate {
             bytes.extend(framed(&body));
             ends.push(bytes.len());
         }
+        (bytes, ends)
+    }
+
+    /// Passes orders on, a multiple of 64; returns by how much the clock went on while it did.
+    pub fn pass_on(&mut self, bytes: &[u8], ends: &[usize], clock: fn() -> u64) -> u64 {
         let mut took = 0;
-        for from in (0..orders).step_by(ORDERS_PER_WRITE) {
+        for from in (0..ends.len() - 1).step_by(ORDERS_PER_WRITE) {
             let ends = &ends[from..=from + ORDERS_PER_WRITE];
             self.door.stores().holds = true;
             let began = clock();
-            pass(self, &bytes, ends);
+            pass(self, bytes, ends);
             took += clock() - began;
             self.door.stores().holds = false;
             self.door.stores().flush(&[0, 1]).unwrap();

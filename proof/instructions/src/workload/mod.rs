@@ -11,6 +11,8 @@ mod decide;
 mod market;
 #[cfg(feature = "node")]
 mod node;
+#[cfg(feature = "node")]
+mod order;
 mod purses;
 mod random;
 mod settle;
@@ -48,6 +50,12 @@ pub enum Name {
     /// Requests over HTTP through the node's own worker: profiles, pods, notices.
     #[cfg(feature = "node")]
     Exchange,
+    /// Calls of the JSON door through the node's own worker.
+    #[cfg(feature = "node")]
+    Call,
+    /// Orders that pass the FIX door: framed, judged by the client's session, kept, given the venue's header.
+    #[cfg(feature = "node")]
+    Order,
 }
 
 impl Name {
@@ -63,6 +71,10 @@ impl Name {
         Name::Worker,
         #[cfg(feature = "node")]
         Name::Exchange,
+        #[cfg(feature = "node")]
+        Name::Call,
+        #[cfg(feature = "node")]
+        Name::Order,
     ];
 
     /// As it stands in files and on the command line.
@@ -79,6 +91,10 @@ impl Name {
             Name::Worker => "worker",
             #[cfg(feature = "node")]
             Name::Exchange => "exchange",
+            #[cfg(feature = "node")]
+            Name::Call => "call",
+            #[cfg(feature = "node")]
+            Name::Order => "order",
         }
     }
 
@@ -95,6 +111,10 @@ impl Name {
             Name::Worker => "ask",
             #[cfg(feature = "node")]
             Name::Exchange => "request",
+            #[cfg(feature = "node")]
+            Name::Call => "call",
+            #[cfg(feature = "node")]
+            Name::Order => "order",
         }
     }
 
@@ -112,6 +132,10 @@ impl Name {
             Name::Worker => 40_000,
             #[cfg(feature = "node")]
             Name::Exchange => 1_008,
+            #[cfg(feature = "node")]
+            Name::Call => 8_000,
+            #[cfg(feature = "node")]
+            Name::Order => order::OPS,
         }
     }
 
@@ -182,6 +206,10 @@ fn with<R>(name: Name, plant: Plant, use_it: impl FnOnce(&mut Work<'_>) -> R) ->
         Name::Worker => use_it(&mut work(node::WorkerBench::new(), plant)),
         #[cfg(feature = "node")]
         Name::Exchange => use_it(&mut work(node::Exchange::new(), plant)),
+        #[cfg(feature = "node")]
+        Name::Call => use_it(&mut work(node::Calls::new(), plant)),
+        #[cfg(feature = "node")]
+        Name::Order => use_it(&mut work(order::Orders::new(), plant)),
     }
 }
 

@@ -158,6 +158,46 @@ impl Workload for Exchange {
     }
 }
 
+/// Calls of the JSON door, each of which reserves.
+pub(crate) struct Calls {
+    bench: Bench,
+    calls: Vec<Vec<u8>>,
+    next: usize,
+    granted: u64,
+    _folder: tempfile::TempDir,
+}
+
+impl Calls {
+    pub(crate) fn new() -> Calls {
+        let ids = || (0..FEW.budgets).map(decide::id);
+        let line = |id| format!(r#"{{"id":{id},"unit":"USD","limit":"1000000"}}"#);
+        let (folder, mut bench) = bench(&ids().map(line).collect::<Vec<_>>().join("\n"));
+        bench.wake(WAKE_MS);
+        let call = |id| {
+            let body = format!(r#"{{"budget":{id},"amount":"0.000015","unit":"USD"}}"#);
+            let head =
+                "POST /v1/reserve HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json";
+            format!("{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
+        };
+        Calls { bench, calls: ids().map(call).collect(), next: 0, granted: 0, _folder: folder }
+    }
+}
+
+impl Workload for Calls {
+    fn step(&mut self) -> u64 {
+        self.bench.wake(WAKE_MS);
+        for _ in 0..WAKE_UP {
+            let call = black_box(&self.calls[self.next]);
+            self.next = (self.next + 1) % self.calls.len();
+            let (_, is_granted) =
+                self.bench.spend(call, |answer| answer.starts_with(b"HTTP/1.1 200"));
+            self.granted += u64::from(is_granted);
+        }
+        self.bench.turn();
+        WAKE_UP as u64
+    }
+}
+
 /// A worker with these lines of a budgets file, and the folder of its profiles.
 fn bench(lines: &str) -> (tempfile::TempDir, Bench) {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -237,5 +277,12 @@ mod tests {
         let asked: u64 = (0..50).map(|_| exchange.step()).sum();
         assert!(exchange.bids > asked / 3, "{} of {asked} answered with bids", exchange.bids);
         assert!(exchange.noticed > asked / (WINS * 4), "{} notices", exchange.noticed);
+    }
+
+    #[test]
+    fn calls_are_granted() {
+        let mut calls = Calls::new();
+        let asked: u64 = (0..100).map(|_| calls.step()).sum();
+        assert_eq!(calls.granted, asked);
     }
 }
