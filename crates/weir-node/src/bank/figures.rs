@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use figures_store::{Desk, Follow, FollowError};
@@ -57,27 +57,29 @@ fn caught_up(
 #[derive(Debug)]
 pub(crate) struct FiguresThread {
     stop: Arc<AtomicBool>,
-    /// Disconnected once the thread has ended.
-    ended: Receiver<()>,
+    thread: JoinHandle<()>,
 }
 
 impl FiguresThread {
     pub(crate) fn start(follow: Follow<Disk>, journal: Status) -> std::io::Result<FiguresThread> {
-        let (stop, (runs, ended)) = (Arc::new(AtomicBool::new(false)), sync_channel(0));
+        let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
-        std::thread::Builder::new().name("figures".to_owned()).spawn(move || {
-            let _runs: SyncSender<()> = runs;
+        let thread = std::thread::Builder::new().name("figures".to_owned()).spawn(move || {
             // The stop is read first: what is sealed before it is folded.
             follow.run(|| (!stopped.load(Relaxed), journal.sealed()));
         })?;
-        Ok(FiguresThread { stop, ended })
+        Ok(FiguresThread { stop, thread })
     }
 }
 
 impl Drop for FiguresThread {
     fn drop(&mut self) {
         self.stop.store(true, Relaxed);
-        if self.ended.recv_timeout(FINISH_WITHIN) == Err(RecvTimeoutError::Timeout) {
+        let began = Instant::now();
+        while !self.thread.is_finished() && began.elapsed() < FINISH_WITHIN {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        if !self.thread.is_finished() {
             tracing::warn!(
                 "the disk took too long: the next start counts the latest impressions again"
             );
