@@ -705,6 +705,8 @@ impl World {
             self.bank.named_holds().map(|hold| (hold.key, legs_of(&hold))).collect();
         for (key, legs) in &ledger {
             match book.get(key) {
+                // The ledger was told to forget it, and may have.
+                Some(Row { stage: Stage::Ending, .. }) if lost => {}
                 // Whatever it has of the order, the ledger knows that, and may know more.
                 kept if lost => {
                     self.stats.count("named: in doubt", u64::from(kept.is_none()));
