@@ -56,8 +56,7 @@ impl<F: Folder> Housekeeper<F> {
         let options = &self.options;
         let unread = options.unread.as_ref().map_or(u64::MAX, |unread| unread.load(Relaxed));
         let keep = Keep { unread, ..options.keep };
-        let advanced =
-            advance(&self.folder, &options.bank, &keep, now_ms(), &self.shared.stop);
+        let advanced = advance(&self.folder, &options.bank, &keep, now_ms(), &self.shared.stop);
         let failure = prepared.map_err(|error| format!("room for the next segment: {error}")).err();
         let failure = failure.or(advanced.as_ref().map_err(ToString::to_string).err());
         if let Some(failure) = &failure

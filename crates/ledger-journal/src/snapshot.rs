@@ -302,7 +302,8 @@ fn remove_old<F: Folder>(folder: &F, keep: &Keep, now_ms: u64) -> Result<Vec<Str
         stretch.sort_by_key(|name| is_segment(name));
         let Some(last) = stretch.iter().rfind(|name| is_segment(name)) else { continue };
         let age_ms = now_ms.saturating_sub(segment_begun_ms(folder, last)?);
-        let is_read = base.position.sequence < keep.unread || total > keep.bytes_max.saturating_mul(2);
+        let is_read =
+            base.position.sequence < keep.unread || total > keep.bytes_max.saturating_mul(2);
         if total <= keep.bytes_max && age_ms <= keep.ms_max || !is_read {
             break;
         }

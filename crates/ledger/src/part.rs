@@ -8,8 +8,8 @@
 use crate::books::LINES;
 use crate::spec::LEVELS_MAX;
 use crate::{
-    Amount, BudgetSpec, Dormant, Kept, KeyBytes, LedgerEvidence, Memo, NamedHold, TokenKey, Verdict,
-    WindowUse,
+    Amount, BudgetSpec, Dormant, Kept, KeyBytes, LedgerEvidence, Memo, NamedHold, TokenKey,
+    Verdict, WindowUse,
 };
 
 /// Bytes of the marks of a page of 256 holds.

@@ -30,10 +30,10 @@ fn orders_that_pass_allocate_nothing_when_warm() {
     for step in [1, 16] {
         let mut gate = Gate::open(&folder.path().join(step.to_string()), step);
         let mut pass = |orders| {
-        let (bytes, ends) = gate.make(orders);
-        gate.pass_on(&bytes, &ends, allocations)
-    };
-    let cold = pass(64);
+            let (bytes, ends) = gate.make(orders);
+            gate.pass_on(&bytes, &ends, allocations)
+        };
+        let cold = pass(64);
         assert!(cold > 0, "the counting works: the first orders make the room");
         // Behind a power of two, so that none of what grows by doubling grows in the rounds that count.
         pass(5_056);
