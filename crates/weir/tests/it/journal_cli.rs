@@ -185,11 +185,11 @@ fn export_writes_whole_files_with_totals() {
     let rows = std::fs::read_to_string(&out).unwrap();
     assert!(rows.starts_with("sequence,budget,unit,outcome,amount,held,over,late,at,"), "{rows}");
     assert_eq!(rows.lines().count() as u64, 1 + settles);
-    let ends = |budget: &str| {
+    let handle = |budget: &str| {
         let mut of = rows.lines().filter(move |row| row.split(',').nth(1) == Some(budget));
-        of.next().and_then(|row| row.rsplit(',').next()).map(str::to_owned)
+        of.next().and_then(|row| row.split(',').nth(15)).map(str::to_owned)
     };
-    let handles = ["budget", "1", "2"].map(|budget| ends(budget).unwrap());
+    let handles = ["budget", "1", "2"].map(|budget| handle(budget).unwrap());
     assert_eq!(handles, ["handle", "'@team/a", ""], "{rows}");
     let totals = std::fs::read_to_string(&totals).unwrap();
     assert!(
