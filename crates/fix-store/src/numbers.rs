@@ -215,7 +215,7 @@ impl NumbersFile {
     /// each session, and with those records whose segments are missing. Where a crash left two files, there is one again.
     ///
     /// # Errors
-    /// [`OpenError::Foreign`] if something else wrote it, [`OpenError::Io`] if the system refuses.
+    /// [`OpenError::Foreign`] if something else wrote it, [`OpenError::Disk`] if the system refuses.
     pub fn open(folder: &Path) -> Result<NumbersFile, OpenError> {
         let Found { newest, late, damaged_bytes, is_next_used } = look_at(folder, |_| true)?;
         if damaged_bytes > 0 {

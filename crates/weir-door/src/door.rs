@@ -268,7 +268,7 @@ impl<'b, S, C> DoorOutbox<'_, 'b, S, C> {
     }
 }
 
-/// The doors of one worker, whichever they are; [`doors!`] implements it.
+/// The doors of one worker, whichever they are; `doors!` implements it.
 pub trait DoorSet {
     /// What is kept per connection.
     type Session;
