@@ -44,6 +44,9 @@ impl fmt::Display for ConfigError {
     }
 }
 
+/// Judges what a door's section says, where the door's crate knows what it takes: returns everything that is wrong with it.
+pub type Judge = fn(&Config) -> Vec<ConfigError>;
+
 macro_rules! config {
     ($($section:ident ($section_doc:literal) {
         $($key:ident: $type:ty = $default:expr $(=> $mark:ident)?, $([$range:expr],)? $doc:literal;)*
@@ -486,20 +489,23 @@ fn file_text(path: &Path, may_wait: bool) -> std::io::Result<String> {
     String::from_utf8(bytes).map_err(|_| std::io::Error::other("it is not UTF-8"))
 }
 
-/// Reads the configuration: defaults, then the file, then the environment. Returns every error at once. The file may be a pipe.
+/// Reads the configuration: defaults, then the file, then the environment, and has `judges` look at what doors know of it. Returns every
+/// error at once. The file may be a pipe.
 pub fn load(
     file: Option<&Path>,
     environment: impl Iterator<Item = (String, String)>,
+    judges: &[Judge],
 ) -> Result<Config, Vec<ConfigError>> {
-    sound(load_from(file, true, environment))
+    sound(load_from(file, true, environment, judges))
 }
 
 /// [`load`] for who goes on with what could be read, to tell more that is wrong.
 pub fn load_all(
     file: Option<&Path>,
     environment: impl Iterator<Item = (String, String)>,
+    judges: &[Judge],
 ) -> (Config, Vec<ConfigError>) {
-    load_from(file, true, environment)
+    load_from(file, true, environment, judges)
 }
 
 fn sound((config, errors): (Config, Vec<ConfigError>)) -> Result<Config, Vec<ConfigError>> {
@@ -510,14 +516,16 @@ fn sound((config, errors): (Config, Vec<ConfigError>)) -> Result<Config, Vec<Con
 pub fn load_again(
     file: Option<&Path>,
     environment: impl Iterator<Item = (String, String)>,
+    judges: &[Judge],
 ) -> Result<Config, Vec<ConfigError>> {
-    sound(load_from(file, false, environment))
+    sound(load_from(file, false, environment, judges))
 }
 
 fn load_from(
     file: Option<&Path>,
     may_wait: bool,
     environment: impl Iterator<Item = (String, String)>,
+    judges: &[Judge],
 ) -> (Config, Vec<ConfigError>) {
     let mut config = Config::default();
     let mut errors = Vec::new();
@@ -541,6 +549,7 @@ fn load_from(
     }
     read_environment(&mut config, environment, &mut places, &mut errors);
     let read = errors.len();
+    errors.extend(judges.iter().flat_map(|judge| judge(&config)));
     config.check(file, &mut errors);
     for error in &mut errors[read..] {
         places.mend(error);
@@ -842,7 +851,6 @@ impl Config {
 
     /// What no single key can tell.
     fn check(&self, file: Option<&Path>, errors: &mut Vec<ConfigError>) {
-        errors.extend(crate::fix::sessions(self).err().into_iter().flatten());
         errors.extend(self.check_doors().err().unwrap_or_default());
         if let Err(error) = transport_options(self).check() {
             errors.push(ConfigError { place: "transport".into(), text: error.to_string() });
@@ -917,16 +925,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), text).unwrap();
         let pairs = environment.iter().map(|(k, v)| (k.to_string(), v.to_string()));
-        load(Some(file.path()), pairs)
-    }
-
-    #[test]
-    fn two_sessions_of_one_name_are_told_with_both_lines() {
-        let venue = "[[fix.venue]]\nname = \"V\"\nsender_comp_id = \"G\"\ntarget_comp_id = \"T\"\nconnect = [\"127.0.0.1:1\"]\n";
-        let errors = read(&venue.repeat(2), &[]).unwrap_err();
-        let told = errors.iter().find(|error| error.text.contains("two sessions are called \"V\""));
-        let lines = told.unwrap().place.split(", ").map(|place| place.rsplit(':').next().unwrap());
-        assert_eq!(lines.collect::<Vec<_>>(), ["2", "7"]);
+        load(Some(file.path()), pairs, &[])
     }
 
     #[test]
@@ -947,13 +946,13 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let again = |text: &str| {
             std::fs::write(file.path(), text).unwrap();
-            load_again(Some(file.path()), std::iter::empty())
+            load_again(Some(file.path()), std::iter::empty(), &[])
         };
         let told = again(" \n").unwrap_err();
         assert!(told[0].text.contains("it is empty"), "{}", told[0]);
         again("# all by default\n").unwrap();
         std::fs::write(file.path(), "").unwrap();
-        load(Some(file.path()), std::iter::empty()).unwrap();
+        load(Some(file.path()), std::iter::empty(), &[]).unwrap();
     }
 
     #[test]

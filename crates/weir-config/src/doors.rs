@@ -473,7 +473,7 @@ mod tests {
         let text =
             "[fix]\ntls_cert = \"/no/cert\"\ntls_key = \"/no/key\"\n\ntls_clients = \"/no/ca\"\n";
         std::fs::write(&file, text).unwrap();
-        let config = config::load(Some(&file), std::iter::empty()).unwrap();
+        let config = config::load(Some(&file), std::iter::empty(), &[]).unwrap();
         let told = DOORS[3].read_tls(&config).unwrap_err();
         let told = config::placed(Some(&file), std::iter::empty(), told);
         let expected = [
@@ -486,7 +486,7 @@ mod tests {
             assert!(told.starts_with(&format!("{}:{expected}", file.display())), "{told}");
         }
         std::fs::write(&file, "[fix]\n\ntls_key = \"/no/key\"\n").unwrap();
-        let half = config::load(Some(&file), std::iter::empty()).unwrap_err();
+        let half = config::load(Some(&file), std::iter::empty(), &[]).unwrap_err();
         assert!(
             half[0]
                 .to_string()

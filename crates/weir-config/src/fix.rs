@@ -41,6 +41,19 @@ pub fn sessions(config: &Config) -> Result<FixSessions, Vec<ConfigError>> {
     judged.together()
 }
 
+/// Returns what is wrong with the sessions; the files that they name are judged by [`judge_files`].
+#[must_use]
+pub fn judge(config: &Config) -> Vec<ConfigError> {
+    sessions(config).err().unwrap_or_default()
+}
+
+/// Returns what is wrong with the files that entries name.
+#[must_use]
+pub fn judge_files(config: &Config) -> Vec<ConfigError> {
+    let passwords = passwords(config).err().into_iter().flatten();
+    passwords.chain(dials(config).err().into_iter().flatten()).collect()
+}
+
 /// What is wrong with the keys of an entry.
 struct EntryFaults<'e> {
     array: String,
@@ -500,7 +513,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), text).unwrap();
         let name = format!("{}:", file.path().display());
-        let found = config::load(Some(file.path()), std::iter::empty());
+        let found = config::load(Some(file.path()), std::iter::empty(), &[judge]);
         let found = found.err().unwrap_or_default();
         found.iter().map(|error| error.to_string().replace(&name, "")).collect()
     }
@@ -597,6 +610,14 @@ mod tests {
         assert!(found[0].starts_with("8, 14: the sessions \"C\" and \"D\" have"), "{found:?}");
     }
 
+    #[test]
+    fn two_sessions_of_one_name_are_told_with_both_lines() {
+        let venue = "[[fix.venue]]\nname = \"V\"\nsender_comp_id = \"G\"\ntarget_comp_id = \"T\"\nconnect = [\"127.0.0.1:1\"]\n";
+        let found = told(&venue.repeat(2));
+        let both = "2, 7: two sessions are called \"V\"";
+        assert!(found.iter().any(|told| told.starts_with(both)), "{found:#?}");
+    }
+
     /// A venue and its client; further lines of either.
     fn gate(venue: &str, client: &str) -> String {
         format!(
@@ -647,7 +668,7 @@ mod tests {
         let told = |keys: &str| {
             let file = folder.path().join("weir.toml");
             std::fs::write(&file, gate(keys, "")).unwrap();
-            let config = config::load(Some(&file), std::iter::empty()).unwrap();
+            let config = config::load(Some(&file), std::iter::empty(), &[judge]).unwrap();
             let told = dials(&config).unwrap_err().into_iter();
             let name = format!("{}:", file.display());
             told.map(|error| error.to_string().replace(&name, "")).collect::<Vec<_>>()

@@ -139,7 +139,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("weir.toml");
         std::fs::write(&file, "[node]\nid = 2\n[workers]\n\ncores = \"1023\"\n").unwrap();
-        let config = config::load(Some(&file), std::iter::empty()).unwrap();
+        let config = config::load(Some(&file), std::iter::empty(), &[]).unwrap();
         let told = missing_core(&config, Some(&file)).unwrap();
         assert_eq!(told.place, format!("{}:5", file.display()));
     }
@@ -151,7 +151,7 @@ mod tests {
         let read = |text: &str| {
             let session = "[[fix.session]]\nsender_comp_id = \"G\"\ntarget_comp_id = \"C\"\nlimits = \"none\"\nroute = \"echo\"\n";
             std::fs::write(&file, format!("{text}{session}")).unwrap();
-            config::load(Some(&file), std::iter::empty())
+            config::load(Some(&file), std::iter::empty(), &[])
         };
         let far = read("[fix]\nworker = 9000\n").unwrap();
         let told = missing_worker(&far, Some(&file)).unwrap();
@@ -168,7 +168,7 @@ mod tests {
             format!("{}:4: fix.worker: found 2, expected 0 to 1 or \"last\"", file.display())
         );
         std::fs::write(&file, format!("{cores}worker = 2\n")).unwrap();
-        config::load(Some(&file), std::iter::empty()).expect("the door is off");
+        config::load(Some(&file), std::iter::empty(), &[]).expect("the door is off");
     }
 
     #[test]

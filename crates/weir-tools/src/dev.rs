@@ -16,6 +16,7 @@ use tempfile::TempDir;
 use weir_config::config::{self, Config};
 use weir_config::doors::{ADMIN, DoorSpec, all_doors};
 use weir_config::listen::Listen;
+use weir_node::doors::JUDGES;
 use wire::Handle;
 
 use crate::door_addresses::DoorAddresses;
@@ -95,7 +96,7 @@ impl Dev {
         if let Some(name) = twice(&args.budget) {
             return Err(format!("--budget: {name} appears twice, expected one of each name"));
         }
-        let mut config = config::load(None, config::environment()).map_err(|errors| {
+        let mut config = config::load(None, config::environment(), JUDGES).map_err(|errors| {
             errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
         })?;
         if config.budgets.file != Config::default().budgets.file {

@@ -15,6 +15,7 @@ use weir_budgets::{budgets, campaign_index};
 use weir_config::config::{self, Config, ConfigError};
 use weir_config::doors::{ADMIN, DOORS};
 use weir_node::certificates::Certificates;
+use weir_node::doors::{JUDGES, JUDGES_OF_FILES};
 use weir_node::known::{Permits, Rollback};
 use weir_node::memory::{Allocator, set_allocator};
 use weir_survey::Node;
@@ -404,7 +405,7 @@ fn load(files: &Files) -> Result<Config, String> {
 }
 
 fn read_config(files: &Files) -> Result<Config, Vec<ConfigError>> {
-    config::load(files.config.as_deref(), config::environment())
+    config::load(files.config.as_deref(), config::environment(), JUDGES)
         .map(|config| with_files(files, config))
 }
 
@@ -422,7 +423,7 @@ fn configured(args: &RunArgs) -> Result<Config, Vec<ConfigError>> {
 
 /// The same again, while it runs: a file that is none any more is refused.
 fn configured_again(args: &RunArgs) -> Result<Config, Vec<ConfigError>> {
-    let config = config::load_again(args.files.config.as_deref(), config::environment())?;
+    let config = config::load_again(args.files.config.as_deref(), config::environment(), JUDGES)?;
     with_flags(args, with_files(&args.files, config))
 }
 
@@ -545,10 +546,11 @@ fn check(args: &CheckArgs, out: &mut Out) -> Result<ExitCode, String> {
     if args.keys {
         return unless_gone(write!(out, "{}", Config::table()));
     }
-    let (read, told) = config::load_all(args.files.config.as_deref(), config::environment());
+    let (read, told) =
+        config::load_all(args.files.config.as_deref(), config::environment(), JUDGES);
     let is_sound = told.is_empty();
     let mut errors: Vec<String> = told.iter().map(ToString::to_string).collect();
-    errors.extend(fix_files(&read, &errors));
+    errors.extend(files_of_doors(&read, &errors));
     let doors = Certificates::read(&read).err().unwrap_or_default();
     let mut config = if is_sound { read } else { Config::default() };
     if let Some(data) = &args.data {
@@ -609,11 +611,10 @@ fn check(args: &CheckArgs, out: &mut Out) -> Result<ExitCode, String> {
     }
 }
 
-/// What is wrong with the files that entries of the FIX door name, also where something else is wrong with the configuration.
-fn fix_files(config: &Config, told: &[String]) -> Vec<String> {
-    let passwords = weir_config::fix::passwords(config).err().into_iter().flatten();
-    let dials = weir_config::fix::dials(config).err().into_iter().flatten();
-    let found = passwords.chain(dials).map(|error| error.to_string());
+/// Returns what is wrong with the files that entries of doors name, also where something else is wrong with the configuration.
+fn files_of_doors(config: &Config, told: &[String]) -> Vec<String> {
+    let found = JUDGES_OF_FILES.iter().flat_map(|judge| judge(config));
+    let found = found.map(|error| error.to_string());
     // What the configuration's own check has told is not told again.
     found.filter(|text| !told.contains(text)).collect()
 }
@@ -722,7 +723,8 @@ fn top(args: &TopArgs) -> Result<ExitCode, String> {
 
 fn show_costs(args: &costs::CostsArgs, out: &mut Out) -> Result<ExitCode, String> {
     // A node of --bench can be configured by the environment; only what it complains of is told.
-    let config = config::load(None, config::environment()).map_err(|errors| lines(&errors))?;
+    let config =
+        config::load(None, config::environment(), JUDGES).map_err(|errors| lines(&errors))?;
     log_to_stderr("warn");
     // Only a benchmark has something to put away; a sheet that is waited for ends with the process.
     let signals = if args.is_bench() { Signals::catch()? } else { Signals::default() };

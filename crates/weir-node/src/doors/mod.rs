@@ -15,7 +15,7 @@ use door_spend::gate::{SpendDoor, SpendTerms};
 use door_transport::cores::Placement;
 use door_transport::{Handle, Waker};
 use gate_profile::Profiles;
-use weir_config::config::Config;
+use weir_config::config::{Config, Judge};
 
 use crate::error::StartError;
 use fix::checkpoints::Known;
@@ -25,6 +25,12 @@ use weir_door::{Door, DoorFacts, DoorSet, OnDoors, Tokens, WorkerCounters, doors
 
 /// The doors of a worker, in the order of `weir_config::doors::DOORS`: what stage rows, metrics and status are made of.
 pub const DOORS: &[DoorFacts] = Doors::FACTS;
+
+/// Who judges sections of `weir.toml`.
+pub const JUDGES: &[Judge] = &[weir_config::fix::judge];
+
+/// Who judges files that entries of `weir.toml` name.
+pub const JUDGES_OF_FILES: &[Judge] = &[weir_config::fix::judge_files];
 
 doors! {
     /// The doors of a node's worker.

@@ -26,6 +26,7 @@ use std::process::ExitCode;
 use clap::Subcommand;
 use ledger_journal::{Disk, ReadError};
 use weir_config::config;
+use weir_node::doors::JUDGES;
 use weir_node::known;
 
 use trail::{Folder, Refusal};
@@ -213,7 +214,7 @@ impl Where {
         let data = match &self.data {
             Some(data) if self.config.is_none() => data.clone(),
             data => {
-                let loaded = config::load(self.config.as_deref(), config::environment());
+                let loaded = config::load(self.config.as_deref(), config::environment(), JUDGES);
                 let config = loaded.map_err(|errors| {
                     let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
                     JournalError::Config(lines.join("\n"))
