@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fix::{Dictionary, Signed};
-use fix_session::{Credentials, Durability, Role, Schedule, SessionConfig, Strictness};
+use fix_session::{Checks, Credentials, Durability, Role, Schedule, SessionConfig, Strictness};
 
 use crate::peer::{AddressRange, Peer};
 
@@ -28,18 +28,6 @@ pub enum Route {
 pub enum Limits {
     /// Nothing: the gate passes orders on without asking for money.
     None,
-}
-
-/// How much of a client's message is checked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Checks {
-    /// Framing and what every message needs.
-    Off,
-    /// Also empty values and the order of header, body and trailer.
-    Structure,
-    /// Everything that the dictionary of the version says.
-    #[default]
-    Full,
 }
 
 /// What every session has, a client's and a venue's.

@@ -71,10 +71,10 @@ mod seat;
 
 pub use adopt::OtherSession;
 pub use config::{
-    Checks, ConfigError, FixSessions, Limits, Route, SessionKeys, SessionSpec, Unaddressed,
-    VenueSpec,
+    ConfigError, FixSessions, Limits, Route, SessionKeys, SessionSpec, Unaddressed, VenueSpec,
 };
 pub use door::{Caller, Clock, Door, Happening, Line, Ready, Refused, Step};
+pub use fix_session::Checks;
 pub use operate::{Act, NotDone, SessionView, Standing};
 pub use passwords::{PasswordFile, PasswordFileError, PasswordHash};
 pub use peer::{AddressRange, AddressRangeError, Admission, Guard, Peer};

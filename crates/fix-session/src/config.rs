@@ -15,6 +15,18 @@ pub enum Role {
     Initiator,
 }
 
+/// How much of a message is checked, as a configuration says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Checks {
+    /// Framing and what every message needs.
+    Off,
+    /// Also empty values and the order of header, body and trailer.
+    Structure,
+    /// Everything that the dictionary of the version says.
+    #[default]
+    Full,
+}
+
 /// How much of a message is checked before it is taken; see [`Validation`].
 #[derive(Clone, Debug)]
 pub enum Strictness {

@@ -65,7 +65,7 @@ mod timers;
 mod turn;
 mod unsure;
 
-pub use config::{Credentials, Role, SessionConfig, Strictness};
+pub use config::{Checks, Credentials, Role, SessionConfig, Strictness};
 pub use schedule::{Period, Schedule, ScheduleError};
 pub use session::{AlreadyConnected, Application, SendError, Session, SessionState, Traffic};
 pub use store::{Durability, MemoryStore, MessageStore, MessageStores, StoreError, Waiting};

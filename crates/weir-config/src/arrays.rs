@@ -12,7 +12,7 @@ pub use crate::fix_arrays::{FixSession, FixVenue};
 use crate::values::Written;
 
 /// A kind of entry.
-pub(crate) trait Entry: Default {
+pub trait Entry: Default {
     /// Its section.
     const SECTION: &'static str;
     /// Its array in the section.
@@ -61,12 +61,14 @@ impl EntryPlaces {
     }
 
     /// Tells whether a key is set, to whatever.
-    pub(crate) fn is_set(&self, key: &str) -> bool {
+    #[must_use]
+    pub fn is_set(&self, key: &str) -> bool {
         self.keys.contains_key(key)
     }
 
     /// Tells whether what the entry says of a key cannot be read, which was told.
-    pub(crate) fn is_wrong(&self, key: &str) -> bool {
+    #[must_use]
+    pub fn is_wrong(&self, key: &str) -> bool {
         self.wrong.contains(key)
     }
 }

@@ -105,7 +105,7 @@ impl TlsTexts {
 }
 
 /// Bytes of a file of certificates or of a key at most: all roots of a system together have a quarter of it.
-pub(crate) const PEM_BYTES_MAX: u64 = 1 << 20;
+pub const PEM_BYTES_MAX: u64 = 1 << 20;
 
 impl DoorSpec {
     /// Reads the files of its TLS; `None` where none is configured.

@@ -1,7 +1,6 @@
 //! The arrays of the FIX door: `[[fix.session]]` and `[[fix.venue]]`.
 
-use door_fix::Checks;
-use fix_session::Durability;
+use fix_session::{Checks, Durability};
 
 use crate::arrays::{Entry, entry};
 

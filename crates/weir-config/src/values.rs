@@ -5,9 +5,9 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use door_fix::Checks;
 use door_transport::cores::CoreList;
 use door_transport::{TaskRun, Transport};
+use fix_session::Checks;
 use gate_auction::{Conversion, Exclusive, Pricing};
 use ledger_journal::Durability;
 use money::{CurrencyCode, Unit};
@@ -17,7 +17,7 @@ use crate::listen::Listen;
 
 /// What a key is set to, as it was written.
 #[derive(Clone, Debug)]
-pub(crate) enum Written {
+pub enum Written {
     Text(String),
     Integer(i64),
     Boolean(bool),
