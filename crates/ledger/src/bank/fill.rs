@@ -204,8 +204,10 @@ impl Bank {
         let note = *self.purse_note_mut(slot, worker);
         let (grant, need) = (note.grant, need.when_all_is_there(&note));
         let is_present = self.is_present(grant);
+        // A want may have crossed settles on its way: a purse has no more than is out under its grant.
+        let out = self.grants.get(grant).map_or(Amount::ZERO, |grant| grant.out);
         // What is in a purse of earlier windows, or whose hold numbers run out, goes back before a new grant takes its place.
-        let free = if is_present { need.free } else { Amount::ZERO };
+        let free = if is_present { need.free.min(out) } else { Amount::ZERO };
         let need = Need { free, ..need };
         let usable = if need.numbers_low() { Amount::ZERO } else { free };
         let is_replaced = grant != 0 && (need.numbers_low() || !is_present);

@@ -1,7 +1,8 @@
 //! How purses grow, shrink and give back.
 
 use ledger::{
-    Action, Amount, BudgetSpec, Line, Period, ToBank, ToWorker, Verdict, WindowLimit, Windows,
+    Action, Amount, BudgetSpec, Line, Need, No, Period, ToBank, ToWorker, Verdict, WindowLimit,
+    Windows,
 };
 use money::Unit;
 
@@ -61,6 +62,24 @@ fn an_idle_purse_is_recalled_for_another_worker() {
     assert!(bench.purses[0].free(0).get() >= 950, "it came back and lies idle");
     assert!(bench.insist(1, 1, 900).is_ok());
     assert!(bench.bank.counts().recalls > 0);
+    bench.check();
+}
+
+/// The purse had 950 when it asked; by now they are spent, and 50 are left: an ask of 50 must not hear that there is nothing.
+#[test]
+fn a_want_that_crossed_a_settle_hears_what_is_left_now() {
+    let mut bench = Bench::new(2, &[spec(1, 1_000)]);
+    let hold = bench.insist(0, 1, 950).unwrap();
+    assert_eq!(bench.settle(hold, 950), Verdict::Settled);
+    let (all, asked) = (Amount::new(1_000), Amount::new(2_000));
+    let free = Amount::new(950);
+    let need = Need { asked, short: asked, free, grant: hold.grant, given: all, ..Need::default() };
+    bench.act(|bank, out| {
+        bank.step(0, ToBank::Want { slot: 0, need }, out);
+        let from = Amount::new(51);
+        let no = No { from, ..No::to_all(Verdict::Exhausted) };
+        assert_eq!(out.messages.last(), Some(&(0, ToWorker::Deny { slot: 0, no })));
+    });
     bench.check();
 }
 
