@@ -55,11 +55,18 @@ pub(crate) struct Book {
 impl Book {
     /// Reads what is there, and seals it.
     pub(crate) fn open(disk: &SimFolder) -> io::Result<Book> {
-        let file = match disk.list()?.iter().any(|name| name == NAME) {
+        let is_there = disk.list()?.iter().any(|name| name == NAME);
+        let file = match is_there {
             true => disk.open(NAME, Access::Write)?,
             false => disk.create(NAME)?,
         };
-        disk.sync()?;
+        if let Err(error) = disk.sync() {
+            // A name that a failed sync dropped comes to the disk only if the file is made anew.
+            if !is_there {
+                disk.remove(NAME)?;
+            }
+            return Err(error);
+        }
         let mut bytes = vec![0; at(file.len()?)];
         file.read_at(0, &mut bytes)?;
         // What fills a group's last block may be lost.
