@@ -8,7 +8,8 @@ use std::collections::VecDeque;
 use fix_session::{MessageStore, StoreError};
 use table::Secret;
 
-use crate::known::{Entry, Known, Of, Records, Slot};
+pub(crate) use crate::known::State;
+use crate::known::{Entry, KnownIds, Of, Records, Slot};
 
 /// How many ids of a venue are known. Each takes about 200 bytes of memory.
 const IDS_MAX: usize = 1 << 20;
@@ -31,43 +32,13 @@ const LOOKED_AT_MAX: usize = 1_024;
 /// another one is forgotten, because until then what is not known is from before the book, or was forgotten and that client's.
 const BEFORE: &[u8] = b"";
 
-/// What is known of an id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
-    /// An order that nothing has come of.
-    Sent,
-    /// An order of which a report has come.
-    Live,
-    /// An order that is closed.
-    Closed,
-    /// A request.
-    Asked,
-}
-
-impl State {
-    const ALL: [(State, u8); 4] =
-        [(State::Sent, b's'), (State::Live, b'l'), (State::Closed, b'c'), (State::Asked, b'a')];
-
-    fn byte(self) -> u8 {
-        State::ALL.iter().find(|one| one.0 == self).map_or(b'l', |one| one.1)
-    }
-
-    fn of(byte: u8) -> Option<State> {
-        State::ALL.iter().find(|one| one.1 == byte).map(|one| one.0)
-    }
-
-    fn may_go(self) -> bool {
-        matches!(self, State::Closed | State::Asked)
-    }
-}
-
 /// The ids of a venue. An id is a field as it stands towards the venue: `11=A17`, `262=quotes`.
 #[derive(Debug)]
 pub(crate) struct Book {
     max: usize,
     /// Names of clients, also of such that are not configured any more.
     clients: Vec<String>,
-    ids: Known,
+    ids: KnownIds,
     /// Records that count.
     records: Records,
     /// Ids that may go, the oldest first, and since when; `None` for since the start.
@@ -89,7 +60,7 @@ impl Book {
         Book {
             max,
             clients: Vec::new(),
-            ids: Known::new(secret),
+            ids: KnownIds::new(secret),
             records: Records::default(),
             spare: VecDeque::new(),
             started_ms: None,

@@ -12,14 +12,42 @@ use std::collections::VecDeque;
 
 use table::Secret;
 
-use crate::book::State;
-
 /// What stands in a slot without a pointer: a field of ClOrdID with a UUID.
 const SHORT_BYTES: usize = 39;
 const CELLS_MIN: usize = 64;
 
 /// The number of an id, for as long as it is known.
 pub(crate) type Slot = u32;
+
+/// What an id stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// An order that nothing has come of.
+    Sent,
+    /// An order of which a report has come.
+    Live,
+    /// An order that is closed.
+    Closed,
+    /// A request.
+    Asked,
+}
+
+impl State {
+    const ALL: [(State, u8); 4] =
+        [(State::Sent, b's'), (State::Live, b'l'), (State::Closed, b'c'), (State::Asked, b'a')];
+
+    pub(crate) fn byte(self) -> u8 {
+        State::ALL.iter().find(|one| one.0 == self).map_or(b'l', |one| one.1)
+    }
+
+    pub(crate) fn of(byte: u8) -> Option<State> {
+        State::ALL.iter().find(|one| one.1 == byte).map(|one| one.0)
+    }
+
+    pub(crate) fn may_go(self) -> bool {
+        matches!(self, State::Closed | State::Asked)
+    }
+}
 
 /// What is known of an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +108,7 @@ impl IdSlot {
 
 /// Ids and what is known of each. Who does not know the secret of the door cannot choose ids that fall on one another.
 #[derive(Debug)]
-pub(crate) struct Known {
+pub(crate) struct KnownIds {
     /// A power of two of them, at most half of them taken: the hash above and the slot, from 1 on, below; 0 is nobody's. An id stands in the
     /// first free cell from the one on that its hash names.
     cells: Box<[u64]>,
@@ -89,10 +117,10 @@ pub(crate) struct Known {
     secret: Secret,
 }
 
-impl Known {
-    pub(crate) fn new(secret: Secret) -> Known {
+impl KnownIds {
+    pub(crate) fn new(secret: Secret) -> KnownIds {
         let cells = vec![0; CELLS_MIN].into();
-        Known { cells, places: Vec::new(), free: Vec::new(), secret }
+        KnownIds { cells, places: Vec::new(), free: Vec::new(), secret }
     }
 
     pub(crate) fn secret(&self) -> Secret {
@@ -351,7 +379,7 @@ mod tests {
         fn ids_are_known_as_a_tree_knows_them(
             acts in prop::collection::vec(("[a-c]{0,3}|[a-z]{38,41}|[a-d]{6}", 0..4_u8), 0..600),
         ) {
-            let (mut known, mut tree) = (Known::new(Secret::new(11)), BTreeMap::<Vec<u8>, u64>::new());
+            let (mut known, mut tree) = (KnownIds::new(Secret::new(11)), BTreeMap::<Vec<u8>, u64>::new());
             for (record, (id, act)) in (0..).zip(acts) {
                 let id = id.into_bytes();
                 let found = known.find(&id);
@@ -421,7 +449,7 @@ mod tests {
     #[test]
     fn many_ids_are_found_and_forgotten() {
         let (mut known, id) =
-            (Known::new(Secret::new(11)), |at: u64| format!("11=ORD-{at}").into_bytes());
+            (KnownIds::new(Secret::new(11)), |at: u64| format!("11=ORD-{at}").into_bytes());
         let slots: Vec<Slot> = (0..30_000).map(|at| known.add(&id(at), entry(at))).collect();
         for (at, slot) in (0..).zip(&slots) {
             assert_eq!(known.find(&id(at)), Some(*slot));
