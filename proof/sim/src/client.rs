@@ -258,6 +258,8 @@ impl World {
                 self.stats.one("settled while suspended");
             }
         }
-        self.oracle.answered(&request, resolution, self.narrow)
+        // What waited for another request under its key is judged when that is over.
+        let judged_ms = if request.keyed { self.now_ms } else { request.at_ms };
+        self.oracle.answered(&request, resolution, judged_ms, self.narrow)
     }
 }

@@ -268,11 +268,12 @@ impl Oracle {
         Ok(())
     }
 
-    /// An answer came back for a request about a hold.
+    /// An answer came back for a request about a hold. `judged_ms`: until when it may have waited.
     pub(crate) fn answered(
         &mut self,
         request: &Request,
         resolution: Resolution,
+        judged_ms: u64,
         narrow: bool,
     ) -> Result<(), String> {
         let Request { hold: index, action, at_ms, .. } = *request;
@@ -310,7 +311,7 @@ impl Oracle {
                     in_time || known.confirmed && at_ms < known.hold.deadline_ms + billing_ms;
                 repeat || topped_up || !alive && !is_there || known.release_asked
             }
-            (_, Verdict::TooOld) => at_ms >= billing_over,
+            (_, Verdict::TooOld) => at_ms.max(judged_ms) >= billing_over,
             // Only in worlds with narrow bounds; see `World::check_rest`.
             (_, Verdict::Busy) => true,
             // Nothing was looked at: the disk did not take anything.
