@@ -161,7 +161,7 @@ impl World {
         let order = &self.orders.all[call.order];
         let is_other = call.amount != order.amount;
         let is_kept = order.first.as_ref().is_some_and(|(_, first_ms)| {
-            call.at_ms < first_ms.saturating_add(self.options.answers_kept_ms)
+            call.at_ms.max(now_ms) < first_ms.saturating_add(self.options.answers_kept_ms)
         });
         let key = ORDER | call.order as u128;
         match claimed {
