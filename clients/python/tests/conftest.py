@@ -25,8 +25,20 @@ TEMPLATE = '{"template":"llm/{team}/{user}","unit":"USD","limit":"1.00","idle":"
 
 
 @pytest.fixture
-def node(tmp_path):
+def node(doors):
     """The batch address of a node of its own with the budget of the README."""
+    return doors["batch"]
+
+
+@pytest.fixture
+def url(doors):
+    """The JSON door of such a node."""
+    return f"http://{doors['spend'].removeprefix('http://')}"
+
+
+@pytest.fixture
+def doors(tmp_path):
+    """The addresses of a node of its own, by door."""
     program = os.environ.get("WEIR")
     if not program:
         pytest.skip("WEIR names no node; make clients-python runs this test")
@@ -42,16 +54,14 @@ def node(tmp_path):
             command += [door, "127.0.0.1:0"]
     with open(tmp_path / "log", "wb") as log, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True) as running:
         try:
-            address = ""
+            found = {}
             for line in running.stdout:
-                words = line.split()
-                if words[:1] == ["batch"]:
-                    address = words[1]
-                if words[:1] == ["ready"]:
+                if line.startswith("ready"):
                     break
+                found.update([line.split()[:2]])
             else:
                 raise AssertionError((tmp_path / "log").read_text())
-            yield address
+            yield found
         finally:
             running.send_signal(signal.SIGINT)
             running.wait(60)

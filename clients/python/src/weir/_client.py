@@ -6,6 +6,7 @@ import asyncio
 import base64
 import binascii
 import logging
+import os
 import random
 import ssl
 import struct
@@ -98,9 +99,10 @@ class Client:
         names = addresses.split(",") if isinstance(addresses, str) else addresses
         self.options = options
         self.log = log
-        self.nodes = [Node(self, at, name.strip()) for at, name in enumerate(name for name in names if name.strip())]
-        if not 1 <= len(self.nodes) <= NODES_MAX:
-            raise ValueError(f"{len(self.nodes)} addresses found, expected 1 to {NODES_MAX} such as '127.0.0.1:7700'")
+        named = [name.strip() for name in names if name.strip()]
+        if not 1 <= len(named) <= NODES_MAX:
+            raise ValueError(f"{len(named)} addresses found, expected 1 to {NODES_MAX} such as '127.0.0.1:7700'")
+        self.nodes = self._nodes(named)
         no_time = options.timeout is not None and options.timeout <= 0
         if options.connections < 1 or no_time or options.linger < 0 or options.batch_max < 0 or options.answer_wait <= 0:
             raise ValueError(f"options {options}: expected positive times, and one connection at least")
@@ -114,6 +116,9 @@ class Client:
         self._spool: Spool | None = None
         self._watch: asyncio.TimerHandle | None = None
         self._flags = wire.AWAIT_FILL if options.wait else 0
+
+    def _nodes(self, names: list[str]) -> list[Node]:
+        return [Node(self, at, name) for at, name in enumerate(names)]
 
     # --- opening and closing ---
 
@@ -504,11 +509,14 @@ class Client:
         """Begins to confirm, settle or release a hold."""
         return self._start(Entry(action, hold.token_bytes, amount, hold.request_id), hold._node)
 
-    def _start(self, entry: Entry, home: Node | None, spooled: bool = False) -> Job:
+    def _may_begin(self) -> None:
         if self._closing:
             raise ClosedError("the client was closed")
         if self._pending >= JOBS_MAX:
             raise BusyError(f"{JOBS_MAX} settlements wait for their answers already; try again")
+
+    def _start(self, entry: Entry, home: Node | None, spooled: bool = False) -> Job:
+        self._may_begin()
         if self._spool is not None and not spooled:
             self._spool.add(entry)
             spooled = True
@@ -519,11 +527,14 @@ class Client:
 
     def ended(self, job: Job) -> None:
         """Counts out what has its final answer."""
-        self._pending -= 1
         if job.spooled and self._spool is not None and not self.is_shut:
             self._spool.done(job.entry)
         if self.options.hook is not None and job.outcome is not None:
             self._observe(wire.ACTIONS[job.entry.action], job.outcome.verdict, job.began)
+        self._done()
+
+    def _done(self) -> None:
+        self._pending -= 1
         if self._idle is not None and not self._pending and not self._idle.done():
             self._idle.set_result(None)
 
@@ -606,18 +617,34 @@ def _frame_of(asks: list[Ask], at: int, most: int) -> int:
 
 
 def connect(
-    addresses: str | Sequence[str], *, auth: str = "", name: str = "weir-python", client_id: int = 0, tls: ssl.SSLContext | None = None,
-    timeout: float | None = None, linger: float = 0.000_050, batch_max: int = 0, connections: int = 2, answer_wait: float = 10.0,
-    spool: str | None = None, wait: bool = True, hook: Callable[[Event], None] | None = None, log: logging.Logger | None = None,
+    addresses: str | Sequence[str] | None = None, *, auth: str = "", token: str = "", name: str = "weir-python", client_id: int = 0,
+    tls: ssl.SSLContext | None = None, timeout: float | None = None, linger: float = 0.000_050, batch_max: int = 0, connections: int = 2,
+    answer_wait: float = 10.0, spool: str | None = None, wait: bool = True, hook: Callable[[Event], None] | None = None,
+    log: logging.Logger | None = None,
 ) -> Client:  # fmt: skip
     """A client of the nodes at these addresses, to be opened with ``async with``. Times are seconds.
 
-    ``timeout``: how long an ask waits for its answer; 20 ms by default, 1 s for one that confirms. ``linger``: how long asks wait for others to share their frame (below a
-    millisecond: until the event loop's next turn; 0: not at all). ``batch_max``: asks a frame at most. ``connections``: to a node in
-    use. ``answer_wait``: after how long without an answer a settlement is repeated. ``spool``: a file that keeps what is not answered,
-    so that a crash loses none. ``wait``: the node may wait a few milliseconds for money that has to be fetched. ``hook``: hears of
-    every ask and settlement that is over; it must be quick.
+    An address is that of a batch door, such as ``10.0.0.1:7700``, or of a JSON door, such as ``https://weir:7704``; without one the
+    environment names it, ``WEIR_URL``, and the access token, ``WEIR_TOKEN``. ``token``: the same token as ``auth``.
+    ``timeout``: how long an ask waits for its answer; 20 ms by default, 1 s for one that confirms and over JSON. ``linger``: how long
+    asks wait for others to share their frame (below a millisecond: until the event loop's next turn; 0: not at all). ``batch_max``: asks
+    a frame at most. ``connections``: to a node in use. ``answer_wait``: after how long without an answer a settlement is repeated.
+    ``spool``: a file that keeps what is not answered, so that a crash loses none. ``wait``: the node may wait a few milliseconds for
+    money that has to be fetched. ``hook``: hears of every ask and settlement that is over; it must be quick.
     """
+    if addresses is None:
+        addresses, token = os.environ.get("WEIR_URL", ""), token or auth or os.environ.get("WEIR_TOKEN", "")
+        if not addresses.strip():
+            raise ValueError("no address: give one, or set WEIR_URL, such as 'http://127.0.0.1:7704'")
     client_id = client_id or random.getrandbits(64)
-    options = Options(auth, name, client_id, tls, timeout, linger, batch_max, connections, answer_wait, spool, wait, hook)
-    return Client(addresses, options, log or logging.getLogger("weir"))
+    options = Options(token or auth, name, client_id, tls, timeout, linger, batch_max, connections, answer_wait, spool, wait, hook)
+    names = addresses.split(",") if isinstance(addresses, str) else addresses
+    over_json = [name.strip().startswith(("http://", "https://")) for name in names]
+    log = log or logging.getLogger("weir")
+    if not any(over_json):
+        return Client(names, options, log)
+    if not all(over_json):
+        raise ValueError("addresses of batch doors and of JSON doors together: a client speaks with one kind")
+    from ._json import JsonClient
+
+    return JsonClient(names, options, log)

@@ -21,12 +21,14 @@ if TYPE_CHECKING:
 class Refused:
     """A no to an ask: a value, not an error. It is false, so that ``if not hold`` reads well."""
 
-    __slots__ = ("detail", "verdict")
+    __slots__ = ("detail", "retry_after", "verdict")
 
-    def __init__(self, verdict: Verdict, detail: str = "") -> None:
+    def __init__(self, verdict: Verdict, detail: str = "", *, retry_after: float | None = None) -> None:
         self.verdict = verdict
         self.detail = detail
-        """What the library can say beyond the verdict, for people: of UNIT_MISMATCH the units."""
+        """What is known beyond the verdict, for people: of UNIT_MISMATCH the units; the JSON door's own words."""
+        self.retry_after = retry_after
+        """After how many seconds the same ask may be granted; None where waiting does not help or the door does not say."""
 
     def __bool__(self) -> Literal[False]:
         return False

@@ -98,7 +98,11 @@ class Job:
             if len(self.foreign) < len(self.client.nodes) and node is not self.home:
                 self._later()
                 return
-        self.outcome = Outcome(verdict, repeat)
+        self.finish(Outcome(verdict, repeat))
+
+    def finish(self, outcome: Outcome) -> None:
+        """This is the final answer."""
+        self.outcome = outcome
         self.client.ended(self)
         if self.future is not None and not self.future.done():
             self.future.set_result(self.outcome)

@@ -75,7 +75,7 @@ class SyncHold:
 class SyncClient:
     """A Client whose calls block; any thread may call it. Made by ``weir.connect_sync``."""
 
-    def __init__(self, addresses: str | Sequence[str], **options: Any) -> None:
+    def __init__(self, addresses: str | Sequence[str] | None, **options: Any) -> None:
         self._client: Client = connect(addresses, **options)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="weir", daemon=True)
@@ -133,6 +133,6 @@ class SyncClient:
         self.close()
 
 
-def connect_sync(addresses: str | Sequence[str], **options: Any) -> SyncClient:
+def connect_sync(addresses: str | Sequence[str] | None = None, **options: Any) -> SyncClient:
     """An open client for programs without asyncio. It takes what ``connect`` takes, and is closed by ``with`` or ``close()``."""
     return SyncClient(addresses, **options)
