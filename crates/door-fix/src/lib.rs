@@ -1,4 +1,5 @@
-//! The FIX door without its sockets: which session a connection belongs to, who may log on, and what stands behind a session.
+//! The FIX door without its sockets: which session a connection belongs to, who may log on, and what stands behind a session; and, in
+//! [`gate`], how that travels in a node.
 //!
 //! ```text
 //!   opened ───▶ Line: nobody yet ── first message: a Logon of a session that is free, from where it may come ──▶ Line: the session's
@@ -24,7 +25,7 @@
 //! | the configuration is another one | [`Door::judge`], a store for each of [`Door::new_stores`], [`Door::adopt`] | hang up venues that are gone, dial new ones |
 //! | after each of these | [`Door::take_ready_into`] | send these bytes over the other connections that they are for, and close those it says; [`Door::reuse`] takes their room back |
 //!
-//! Bytes that are handed out were flushed to the store before. Nothing here reads a clock, does I/O or starts a thread.
+//! Bytes that are handed out were flushed to the store before. Outside [`gate`] nothing reads a clock, does I/O or starts a thread.
 //!
 //! # What passes through
 //! A client's application messages go to its venue and the venue's come back with every byte of their bodies; the header gets the numbers,
@@ -57,6 +58,7 @@ mod adopt;
 mod book;
 mod config;
 mod door;
+pub mod gate;
 mod half_logons;
 mod ids;
 mod known;

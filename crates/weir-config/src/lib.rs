@@ -7,7 +7,6 @@
 //! | [`doors`] | what the configuration comes to for the event loops and the doors |
 //! | [`arrays`] | entries of which a file may have several, such as `[[fix.session]]` |
 //! | [`environment`] | names in the environment that look like keys and are none |
-//! | [`fix`] | the sessions of the FIX door, checked |
 //! | [`listen`] | where a door listens, or that it is off |
 //! | `vault` | what unseals the keys of the keys door, checked |
 //! | [`paths`] | what relative paths are relative to |
@@ -21,9 +20,7 @@ pub mod arrays;
 pub mod config;
 pub mod doors;
 pub mod environment;
-pub mod fix;
 mod fix_arrays;
-mod fix_credentials;
 pub mod listen;
 pub mod paths;
 pub mod private;

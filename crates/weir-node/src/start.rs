@@ -10,6 +10,8 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use door_fix::gate::checkpoints::known as fix_known;
+use door_fix::gate::desk::FixDesk;
 use door_keys::gate::KeysThreads;
 use door_keys::gate::desk::KeysDesk;
 use door_transport::cores::Placement;
@@ -29,8 +31,6 @@ use crate::bank::recover::recover;
 use crate::bank::{BankProbes, BankThread, Command, Link};
 use crate::certificates::Certificates;
 use crate::doors::Desks;
-use crate::doors::fix::checkpoints::known as fix_known;
-use crate::doors::fix::desk::FixDesk;
 use crate::doors::{self, DoorTerms, Doors, Parts};
 use crate::error::{StartError, system};
 use crate::known::Permits;

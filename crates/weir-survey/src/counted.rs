@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use counters::{Definition, Family, Kind, Unit, counters};
 use door_batch::gate::counts::BatchCounts;
+use door_fix::gate::counts::FixCounts;
 use door_keys::gate::counts::KeysCounts;
 use door_openrtb::counts::{Happening, Reasons, happenings};
 use door_spend::gate::counts as spend;
@@ -16,7 +17,6 @@ use ledger_journal::Kept;
 use serde_json::{Map, Value, json};
 use weir_door::WorkerCounters;
 use weir_node::bank::Report;
-use weir_node::doors::fix::counts::FixCounts;
 use weir_node::memory::{self, Memory};
 use weir_till::Totals;
 use wire::{Reason, Verdict};

@@ -5,10 +5,10 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
+use door_fix::gate::desk::FixDesk;
 use weir_config::config::{Config, KeyChange};
 use weir_door::Tokens;
 use weir_node::certificates::Certificates;
-use weir_node::doors::fix::desk::FixDesk;
 
 use crate::admin::{Status, tls};
 

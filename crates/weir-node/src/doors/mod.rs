@@ -1,13 +1,14 @@
-//! The doors of a worker: each is one crate, or one folder here, one line in `Doors`, and one in `weir_config::doors`.
+//! The doors of a worker: each is one crate, one line in `Doors`, and one in `weir_config::doors`.
 //!
 //! What a door is, stands in `weir-door`. `doors!` makes a worker's set of doors out of a list.
-
-pub mod fix;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use door_batch::gate::{BatchDoor, BatchTerms};
+use door_fix::gate::checkpoints::Known;
+use door_fix::gate::desk::FixDesk;
+use door_fix::gate::{FixDoor, FixTerms, entries};
 use door_keys::gate::desk::KeysDesk;
 use door_keys::gate::{self as keys_gate, KeysDoor, KeysTerms, KeysThreads};
 use door_openrtb::{BidTerms, OpenRtbDoor};
@@ -18,19 +19,16 @@ use gate_profile::Profiles;
 use weir_config::config::{Config, Judge};
 
 use crate::error::StartError;
-use fix::checkpoints::Known;
-use fix::desk::FixDesk;
-use fix::{FixDoor, FixTerms};
 use weir_door::{Door, DoorFacts, DoorSet, OnDoors, Tokens, WorkerCounters, doors};
 
 /// The doors of a worker, in the order of `weir_config::doors::DOORS`: what stage rows, metrics and status are made of.
 pub const DOORS: &[DoorFacts] = Doors::FACTS;
 
 /// Who judges sections of `weir.toml`.
-pub const JUDGES: &[Judge] = &[weir_config::fix::judge];
+pub const JUDGES: &[Judge] = &[entries::judge];
 
 /// Who judges files that entries of `weir.toml` name.
-pub const JUDGES_OF_FILES: &[Judge] = &[weir_config::fix::judge_files];
+pub const JUDGES_OF_FILES: &[Judge] = &[entries::judge_files];
 
 doors! {
     /// The doors of a node's worker.

@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
+use door_fix::gate::desk::{self, FixDesk, Standing};
 use fix_store::{Direction, Kept, Place, read_history_from, session_names};
 use serde_json::json;
 use watch::fix::{
@@ -11,7 +12,6 @@ use watch::fix::{
 };
 use watch::node::{Action, AuditSession, Fields};
 use weir_edits::{Edits, SessionDeed};
-use weir_node::doors::fix::desk::{self, FixDesk, Standing};
 
 /// A page of messages ends with the one that makes it larger.
 const PAGE_BYTES_MAX: usize = 1 << 20;

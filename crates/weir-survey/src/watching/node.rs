@@ -7,6 +7,7 @@ use std::sync::mpsc::{Sender as Commands, channel};
 use std::time::Duration;
 
 use axum::body::Bytes;
+use door_fix::gate::counts::FixCounts;
 use gate_auction::{Fates, Reason};
 use gate_profile::Window;
 use ledger::{Amount, WindowKind, WindowLimit};
@@ -23,7 +24,6 @@ use weir_door::Tokens;
 use weir_edits::Edits;
 use weir_node::bank::rows::{SurveyPart, SurveyRow};
 use weir_node::bank::{Command, ask};
-use weir_node::doors::fix::counts::FixCounts;
 use weir_till::LastRefusal;
 
 use super::metrics;

@@ -24,8 +24,9 @@ const TOOLS: [&str; 1] = ["watch-top"];
 /// What folds over the ledger's records: they need its types, and nothing else of it.
 const FOLDS: [&str; 2] = ["figures", "figures-store"];
 /// Whole doors: they stand on the till, never on the node that runs them, and on what is beside each.
-const DOORS: [(&str, &[&str]); 4] = [
+const DOORS: [(&str, &[&str]); 5] = [
     ("door-batch", &[]),
+    ("door-fix", &["fix-store"]),
     ("door-keys", &["vault-store", CLIENT]),
     ("door-openrtb", &["gate-auction", "gate-profile"]),
     ("door-spend", &[]),

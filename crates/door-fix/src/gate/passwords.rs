@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 
-use door_fix::{Admission, Guard, PasswordFile, PasswordHash};
+use crate::{Admission, Guard, PasswordFile, PasswordHash};
 use door_transport::Waker;
 use fix::Message;
 use weir_door::thread::{SystemError, spawn};

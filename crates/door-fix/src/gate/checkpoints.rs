@@ -20,10 +20,10 @@ use super::desk::FixError;
 pub(super) const OF: ledger::Door = ledger::Door::Fix;
 
 /// Checkpoints by the names of their sessions.
-pub(crate) type Known = BTreeMap<String, Checkpoint>;
+pub type Known = BTreeMap<String, Checkpoint>;
 
 /// What the bank has, at a start.
-pub(crate) fn known(memos: DoorMemos<'_>) -> Known {
+pub fn known(memos: DoorMemos<'_>) -> Known {
     let read = memos.iter().filter_map(|(_, bytes, _)| Checkpoint::from_bytes(bytes));
     read.map(|checkpoint| (checkpoint.name.clone(), checkpoint)).collect()
 }

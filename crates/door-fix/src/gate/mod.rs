@@ -1,12 +1,14 @@
-//! The FIX door of the worker that has it: connections to [`door_fix::Door`], whose stores are files of the data folder.
+//! The FIX door of the worker that has it: connections to [`crate::Door`], whose stores are files of the data folder.
 //!
 //! What the steps of a wake-up did is flushed once, before any of their bytes leave, on this thread: what other doors of the worker have to
 //! do waits for it.
 
 pub mod adopting;
-pub(crate) mod checkpoints;
+pub mod checkpoints;
 pub mod counts;
+mod credentials;
 pub mod desk;
+pub mod entries;
 mod latency;
 mod passwords;
 
@@ -14,7 +16,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use door_fix::{Clock, Line, Ready, Step as FixStep};
+use crate::{Clock, Line, Ready, Step as FixStep};
 use door_transport::tls::Secured;
 use door_transport::{CloseReason, ConnId, Dial, DialId, Out, Peer, Step, Then, Waker};
 use fix_session::{Durability, MessageStores, Notice, SessionState};
@@ -45,10 +47,10 @@ const RESENT_PART_BYTES: usize = 64 << 10;
 /// What a client reads in the Logout of a node that stops.
 const STOPPING: &str = "the gate is stopping";
 
-type Sessions = door_fix::Door<FileStores<NumbersFile>, Passwords>;
+type Sessions = crate::Door<FileStores<NumbersFile>, Passwords>;
 
 /// What the door is set to: its sessions with their stores, and how venues are reached, until the worker that has the door takes them.
-pub(crate) struct FixTerms {
+pub struct FixTerms {
     taken: Mutex<Option<Taken>>,
     desk: Option<FixDesk>,
 }
@@ -75,7 +77,7 @@ impl FixTerms {
     ///
     /// # Errors
     /// Sessions that cannot be, or a store that cannot be opened.
-    pub(crate) fn new(
+    pub fn new(
         config: &Config,
         is_on: bool,
         now_ms: u64,
@@ -84,7 +86,7 @@ impl FixTerms {
         if !is_on {
             return Ok(FixTerms { taken: Mutex::new(None), desk: None });
         }
-        let dials = weir_config::fix::dials(config).map_err(|errors| lines(&errors))?;
+        let dials = entries::dials(config).map_err(|errors| lines(&errors))?;
         let (sessions, behind) = open(config, now_ms, (&known, rest))?;
         let (desk, asks) = desk::open(fix_connections(config).input_bytes_max);
         let taken = Mutex::new(Some(Taken { sessions, dials, asks, known, behind }));
@@ -92,7 +94,7 @@ impl FixTerms {
     }
 
     /// Where the sessions are asked about and acted upon, once their worker is known; `None` where the door is off.
-    pub(crate) fn desk(&self, waker: Waker) -> Option<FixDesk> {
+    pub fn desk(&self, waker: Waker) -> Option<FixDesk> {
         if let Some(taken) = &mut *self.taken.lock().unwrap_or_else(PoisonError::into_inner) {
             taken.sessions.guard().wake(waker.clone());
             taken.asks.of_worker(waker.clone());
@@ -111,7 +113,7 @@ fn open(
     now_ms: u64,
     (known, rest): (&Known, &[usize]),
 ) -> Result<(Sessions, usize), String> {
-    let sessions = weir_config::fix::sessions(config).map_err(|errors| lines(&errors))?;
+    let sessions = entries::sessions(config).map_err(|errors| lines(&errors))?;
     let folder: PathBuf = config.node.data_dir.join("fix");
     let options = Options {
         keep_days: u32::try_from(config.fix.messages_keep_days).unwrap_or(u32::MAX),
@@ -129,13 +131,13 @@ fn open(
         let (at, is_behind) = add(&mut stores, session, unix_ms, known).map_err(told)?;
         behind.extend(is_behind.then_some(at));
     }
-    let files = weir_config::fix::passwords(config).map_err(|errors| lines(&errors))?;
+    let files = entries::passwords(config).map_err(|errors| lines(&errors))?;
     let passwords = Passwords::new(files).map_err(|error| error.to_string())?;
     let mut random = [0; 16];
     getrandom::fill(&mut random)
         .map_err(|error| format!("fix: the system gives no randomness: {error}"))?;
     let secret = table::Secret::new(u128::from_le_bytes(random));
-    let mut door = door_fix::Door::new(sessions, stores, passwords, secret)
+    let mut door = crate::Door::new(sessions, stores, passwords, secret)
         .map_err(|error| format!("fix.session: {error}"))?;
     door.doubt(&behind).map_err(|error| format!("fix: {error}"))?;
     Ok((door, behind.len()))
@@ -164,7 +166,7 @@ fn add(
 }
 
 /// The door of one worker; empty on those that do not have it.
-pub(crate) struct FixDoor {
+pub struct FixDoor {
     counters: Arc<FixCounts>,
     sessions: Option<Sessions>,
     /// What operators want.
@@ -230,8 +232,8 @@ enum Last {
 
 /// What is kept per connection.
 #[derive(Default)]
-pub(crate) struct FixConn {
-    peer: door_fix::Peer,
+pub struct FixConn {
+    peer: crate::Peer,
     /// `None` before its first step, and of one too many.
     line: Option<Line>,
     added: Added,
@@ -263,12 +265,7 @@ fn clock(till: &Till) -> Clock {
 
 impl FixDoor {
     /// Makes the door of a worker: the sessions are there for the one that has it.
-    pub(crate) fn new(
-        on: OnDoors,
-        number: u8,
-        terms: &FixTerms,
-        counters: &WorkerCounters,
-    ) -> FixDoor {
+    pub fn new(on: OnDoors, number: u8, terms: &FixTerms, counters: &WorkerCounters) -> FixDoor {
         let counters: Arc<FixCounts> = counters.own();
         let taken = || terms.taken.lock().unwrap_or_else(PoisonError::into_inner).take();
         let (mut sessions, mut asks, mut venues) = (None, None, Vec::new());
@@ -356,13 +353,13 @@ impl FixDoor {
         let Some(sessions) = &mut self.sessions else { return };
         sessions.take_ready_into(&mut self.ready);
         for happening in sessions.take_happenings() {
-            if let door_fix::Happening::Notice(session, Notice::LoggedOn { .. }) = happening {
+            if let crate::Happening::Notice(session, Notice::LoggedOn { .. }) = happening {
                 self.logged_on.push(session);
             }
             let session = of(&happening).and_then(|session| sessions.name(session));
             let session = session.unwrap_or("");
             self.counters.tell(session, &happening);
-            if let door_fix::Happening::Refused(_, why, caller) = &happening {
+            if let crate::Happening::Refused(_, why, caller) = &happening {
                 self.refusals.tell(session, *why, caller, std::time::Instant::now());
             }
         }
@@ -539,8 +536,8 @@ fn address_of(peer: Peer) -> Option<SocketAddr> {
 }
 
 /// The session that a happening is about.
-fn of(happening: &door_fix::Happening) -> Option<usize> {
-    use door_fix::Happening;
+fn of(happening: &crate::Happening) -> Option<usize> {
+    use crate::Happening;
     match happening {
         Happening::Refused(session, ..) => *session,
         Happening::Notice(session, _)
@@ -578,7 +575,7 @@ impl Door for FixDoor {
         let address = address_of(peer);
         self.open.push((id, address));
         let address = address.map(|address| address.ip());
-        let peer = door_fix::Peer { address, certificate_names: Vec::new() };
+        let peer = crate::Peer { address, certificate_names: Vec::new() };
         FixConn { peer, ..FixConn::default() }
     }
 

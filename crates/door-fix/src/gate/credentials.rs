@@ -6,7 +6,7 @@ use std::path::Path;
 
 use fix_session::Credentials;
 
-use crate::paths;
+use weir_config::paths;
 
 /// Bytes of a file with a password.
 const PASSWORD_BYTES_MAX: u64 = 4 << 10;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use door_fix::{Clock, FixSessions, PasswordFile};
+use crate::{Clock, FixSessions, PasswordFile};
 use door_transport::Dial;
 use fix_session::{Durability, SessionState};
 use weir_config::config::Config;
@@ -33,7 +33,7 @@ impl FixSettings {
         after: &Config,
         input_bytes_max: usize,
     ) -> Result<FixSettings, Vec<String>> {
-        use weir_config::fix::{dials, passwords, sessions, to_log_on_anew};
+        use super::entries::{dials, passwords, sessions, to_log_on_anew};
         let (sessions, dials, passwords) = (sessions(after), dials(after), passwords(after));
         let mut wrong = Vec::new();
         wrong.extend(sessions.as_ref().err().into_iter().flatten().map(ToString::to_string));
@@ -126,7 +126,7 @@ fn prepare(
     (passwords, checkpoints): (&[Option<PasswordFile>], &Known),
     clock: Clock,
 ) -> Result<Vec<usize>, Vec<String>> {
-    let others = |others: Vec<door_fix::OtherSession>| {
+    let others = |others: Vec<crate::OtherSession>| {
         others.iter().map(|other| format!("fix.session, fix.venue: {other}")).collect::<Vec<_>>()
     };
     sessions.judge(config).map_err(others)?;

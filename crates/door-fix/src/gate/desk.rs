@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-pub use door_fix::Standing;
-use door_fix::{Act as DoorAct, Clock, NotDone, Route, SessionView};
+pub use crate::Standing;
+use crate::{Act as DoorAct, Clock, NotDone, Route, SessionView};
 use door_transport::{ConnId, Waker};
 use fix_session::Durability;
 use weir_config::config::Config;

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::{Caller, Happening, Refused};
 use counters::{Counter, counters};
-use door_fix::{Caller, Happening, Refused};
 use door_transport::CloseReason;
 use fix_session::{Disconnect, Notice};
 use fix_store::OpenError;
@@ -233,7 +233,7 @@ fn sentence(happening: &Happening) -> Option<(Weight, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doors::fix::of;
+    use crate::gate::of;
 
     #[test]
     fn refused_logons_fill_no_log() {

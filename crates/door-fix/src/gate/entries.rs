@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::{Debug, Display};
 use std::net::SocketAddr;
 
-use door_fix::{
+use crate::{
     AddressRange, FixSessions, Limits, PasswordFile, PasswordFileError, Route, SessionKeys,
     SessionSpec, Unaddressed, VenueSpec,
 };
@@ -12,10 +12,12 @@ use door_transport::Dial;
 use door_transport::tls::{ClientOptions, ClientTls, Identity, TlsError};
 use fix_session::Schedule;
 
-use crate::arrays::{Entry, EntryPlaces, FixSession, FixVenue};
-use crate::config::{Config, ConfigError};
-use crate::doors::{PEM_BYTES_MAX, fix_connections};
-use crate::{fix_credentials, paths};
+use weir_config::arrays::{Entry, EntryPlaces, FixSession, FixVenue};
+use weir_config::config::{Config, ConfigError};
+use weir_config::doors::{PEM_BYTES_MAX, fix_connections};
+use weir_config::paths;
+
+use super::credentials;
 
 /// Bytes of a file of passwords.
 const PASSWORDS_BYTES_MAX: u64 = 4 << 20;
@@ -161,17 +163,17 @@ impl<'e> Judged<'e> {
     }
 }
 
-fn bare(error: door_fix::ConfigError) -> ConfigError {
+fn bare(error: crate::ConfigError) -> ConfigError {
     ConfigError { place: "fix".into(), text: error.to_string() }
 }
 
 /// Tells the first value of an entry that the door does not take, and returns its key.
 fn told_by_door(
-    found: Result<FixSessions, Vec<door_fix::ConfigError>>,
+    found: Result<FixSessions, Vec<crate::ConfigError>>,
     faults: &mut EntryFaults<'_>,
 ) -> Option<&'static str> {
     let value = found.err()?.into_iter().find_map(|error| match error {
-        door_fix::ConfigError::Value { key, found, expected, .. } => Some((key, found, expected)),
+        crate::ConfigError::Value { key, found, expected, .. } => Some((key, found, expected)),
         _ => None,
     });
     let (key, found, expected) = value?;
@@ -198,11 +200,11 @@ fn mend(keys: &mut SessionKeys, key: &str, number: usize) {
 
 /// Returns what is wrong between entries, with the lines of their keys; `None` where it only follows from what was told of one of them.
 fn of_several(
-    error: &door_fix::ConfigError,
+    error: &crate::ConfigError,
     names: &[String],
     faults: &[EntryFaults<'_>],
 ) -> Option<ConfigError> {
-    use door_fix::ConfigError as Door;
+    use crate::ConfigError as Door;
     let named = |wanted: &[&String], array: &str| {
         let is_it =
             |at: &usize| wanted.contains(&&names[*at]) && faults[*at].array.ends_with(array);
@@ -402,7 +404,7 @@ fn venue(entry: &FixVenue, faults: &mut EntryFaults<'_>) -> VenueSpec {
         let text = "found \"echo\", expected another name: a session with route = \"echo\" gets its messages back, and none could reach this venue";
         faults.push(faults.name_key(), text);
     }
-    let (credentials, wrong) = fix_credentials::read(&entry.username, &entry.password_file);
+    let (credentials, wrong) = credentials::read(&entry.username, &entry.password_file);
     wrong.into_iter().for_each(|(key, why)| faults.push(key, why));
     spec.credentials = credentials;
     spec.max_order_age_ms = entry.max_order_age_ms;
@@ -506,7 +508,7 @@ fn key_of(error: &TlsError) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config;
+    use weir_config::config;
 
     /// Returns what is told of a file, each with its lines in place of its name.
     fn told(text: &str) -> Vec<String> {
