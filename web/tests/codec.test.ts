@@ -13,7 +13,16 @@ import {
   writeResync,
   writeWatch,
 } from "../src/live/codec";
-import { FLAG, FLAG_NAMES, KINDS, PACINGS, REASONS, STATUSES, VERDICTS } from "../src/live/layout";
+import {
+  FLAG,
+  FLAG_NAMES,
+  KINDS,
+  PACINGS,
+  REASONS,
+  STATES_ENTRY,
+  STATUSES,
+  VERDICTS,
+} from "../src/live/layout";
 import {
   AMOUNTS,
   RATES,
@@ -35,6 +44,7 @@ const FIELD_OF: Record<string, string> = {
   dayEnds: "dayEndsMs",
 };
 const GROUP_AT = 8 + 24;
+const STATE = STATES_ENTRY.bytes;
 const SPARKS_AT = 8 + 20;
 
 const number = (value: string | number | undefined, none: string): number =>
@@ -174,7 +184,7 @@ describe("messages that do not fit", () => {
     const narrow = changed("delta", (view) => view.setUint16(GROUP_AT, 64, true));
     const odd = changed("delta", (view) => view.setUint16(GROUP_AT, 146, true));
     const row = changed("delta", (view) => view.setUint32(GROUP_AT + 4, 2, true));
-    const window = changed("delta", (view) => view.setUint32(GROUP_AT + 4 + 2 * 144 + 4, 2, true));
+    const window = changed("delta", (view) => view.setUint32(GROUP_AT + 4 + 2 * STATE + 4, 2, true));
     for (const bytes of [short, entries, narrow, odd, row, window])
       expect(() => applyDelta(table, readFrame(bytes))).toThrow(FrameError);
     expect([...table.version]).toEqual([0, 0]);
@@ -207,15 +217,18 @@ describe("messages that do not fit", () => {
 
   it("longer blocks and entries are stepped over", () => {
     const short = new Uint8Array(goldenBytes("delta"));
-    const long = new Uint8Array(8 + 28 + 4 + 2 * 152 + 4 + 24);
+    const long = new Uint8Array(8 + 28 + 4 + 2 * (STATE + 8) + 4 + 24);
     long.set(short.subarray(0, GROUP_AT));
     long.set(short.subarray(GROUP_AT, GROUP_AT + 4), GROUP_AT + 4);
     for (const i of [0, 1])
-      long.set(short.subarray(GROUP_AT + 4 + i * 144, GROUP_AT + 4 + (i + 1) * 144), GROUP_AT + 8 + i * 152);
+      long.set(
+        short.subarray(GROUP_AT + 4 + i * STATE, GROUP_AT + 4 + (i + 1) * STATE),
+        GROUP_AT + 8 + i * (STATE + 8),
+      );
     const view = new DataView(long.buffer);
-    long.set(short.subarray(GROUP_AT + 4 + 2 * 144), GROUP_AT + 8 + 2 * 152);
+    long.set(short.subarray(GROUP_AT + 4 + 2 * STATE), GROUP_AT + 8 + 2 * (STATE + 8));
     view.setUint16(0, 28, true);
-    view.setUint16(GROUP_AT + 4, 152, true);
+    view.setUint16(GROUP_AT + 4, STATE + 8, true);
     const table = emptyTable(2);
     applyDelta(table, readFrame(long.buffer));
     for (const values of goldenJson("delta").fields.states!) expectState(table, Number(values.row), values);

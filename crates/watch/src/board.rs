@@ -1,17 +1,18 @@
 //! How all budgets stand: published by the node every now and then, read by everybody else.
 //!
-//! Each reader of the live stream follows the board with one bit per row: publishing sets the bits of rows that
+//! Each reader of the live stream follows the board with two bits per row: publishing sets the bits of rows that
 //! changed, and whoever may send takes them. So a follower who is slow, or does not read at all, costs its bits and
 //! nothing more; there is one view, and nobody keeps an older one for long.
 //!
 //! - `changes`: which rows changed, as far as it matters.
 //! - `follow`: which of them are told when: the same to all, so many a view, and to each what it watches.
-//! - `rows`: sets of rows. `sparks`: what each budget spent lately.
+//! - `words`: the words of a row that differ. `rows`: sets of rows. `sparks`: what each budget spent lately.
 
 mod changes;
 mod follow;
 mod rows;
 mod sparks;
+pub(crate) mod words;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -19,7 +20,7 @@ use tokio::sync::watch;
 
 pub use sparks::{SPARK_STEPS, STEP_MS, Spark};
 
-pub(crate) use follow::{Batch, Following};
+pub(crate) use follow::{Batch, Following, Patches, Taken};
 
 use crate::{Budget, State};
 use changes::ChangedRows;
@@ -162,7 +163,7 @@ impl Board {
         lock(&self.sparks).take(&shown);
         let version = shown.version;
         if same_table {
-            lock(&self.stage).renew(shown, &changes.rows, self.live_rows);
+            lock(&self.stage).renew(shown, &changes, self.live_rows);
         } else {
             lock(&self.stage).replace(shown);
         }

@@ -247,6 +247,8 @@ pub struct State {
 pub struct Counted {
     /// Holds that were settled, once each.
     pub impressions: u64,
+    /// Of these clicked; `None` while clicks are not counted.
+    pub clicks: Option<u64>,
     /// Base units of the budget's unit.
     pub spend: Amount,
 }
@@ -255,8 +257,24 @@ impl Counted {
     /// The price of a thousand impressions, rounded up to a base unit; `None` without any.
     #[must_use]
     pub fn cpm(&self) -> Option<i128> {
-        let impressions = i128::from(self.impressions);
-        let thousand = i128::from(self.spend.get()).checked_mul(1_000)?;
-        (impressions > 0).then(|| (thousand + impressions - 1) / impressions)
+        self.price(1_000, self.impressions)
+    }
+
+    /// The price of a click, rounded up to a base unit; `None` without any.
+    #[must_use]
+    pub fn cpc(&self) -> Option<i128> {
+        self.price(1, self.clicks?)
+    }
+
+    /// Clicks in a million impressions, rounded down; `None` where none are counted.
+    #[must_use]
+    pub fn ctr_ppm(&self) -> Option<u64> {
+        self.clicks?.checked_mul(1_000_000)?.checked_div(self.impressions)
+    }
+
+    fn price(&self, of: i128, count: u64) -> Option<i128> {
+        let count = i128::from(count);
+        let spend = i128::from(self.spend.get()).checked_mul(of)?;
+        (count > 0).then(|| (spend + count - 1) / count)
     }
 }

@@ -1,10 +1,10 @@
 // Generated from schema/live.xml and schema/words.txt by scripts/live-layout.mjs; do not edit.
 
-export const SCHEMA = { id: 7702, version: 2 } as const;
+export const SCHEMA = { id: 7702, version: 3 } as const;
 
 /** Template ids. */
 export const TEMPLATE = {
-  snapshot: 1, delta: 2, sparks: 3, acknowledge: 129, watch: 130, resync: 131,
+  snapshot: 1, delta: 2, sparks: 3, patch: 4, acknowledge: 129, watch: 130, resync: 131,
 } as const;
 
 /** Before every message: bytes from its beginning. */
@@ -32,6 +32,11 @@ export const SPARKS_BLOCK = {
   bytes: 20, sequence: 0, asOfMs: 8, run: 16,
 } as const;
 
+/** The root block of Patch: bytes from its beginning. */
+export const PATCH_BLOCK = {
+  bytes: 24, sequence: 0, asOfMs: 8, run: 16, hidden: 20,
+} as const;
+
 /** The root block of Acknowledge: bytes from its beginning. */
 export const ACKNOWLEDGE_BLOCK = {
   bytes: 8, sequence: 0,
@@ -54,10 +59,10 @@ export const BUDGETS_ENTRY = {
 
 /** An entry of the group states: bytes from its beginning. */
 export const STATES_ENTRY = {
-  bytes: 144, row: 0, status: 4, reason: 5, topRefusal: 6, flags: 7, sinceMs: 8, limit: 16, spent: 24, debt: 32,
+  bytes: 168, row: 0, status: 4, reason: 5, topRefusal: 6, flags: 7, sinceMs: 8, limit: 16, spent: 24, debt: 32,
   held: 40, available: 48, windowStartMs: 56, windowEndMs: 64, windowBudget: 72, windowPlanned: 80,
   windowSpent: 88, daily: 96, daySpent: 104, dayEndsMs: 112, spendMinute: 120, asks: 128, grants: 132,
-  refusals: 136, topRefusals: 140,
+  refusals: 136, topRefusals: 140, booked: 144, impressions: 152, clicks: 160,
 } as const;
 
 /** An entry of the group windows: bytes from its beginning. */
@@ -73,6 +78,11 @@ export const SPARKS_ENTRY = {
 /** An entry of the group steps: bytes from its beginning. */
 export const STEPS_ENTRY = {
   bytes: 8, spent: 0,
+} as const;
+
+/** An entry of the group changes: bytes from its beginning. */
+export const CHANGES_ENTRY = {
+  bytes: 12, row: 0, mask: 4,
 } as const;
 
 /** An entry of the group rows: bytes from its beginning. */

@@ -135,9 +135,18 @@ pub(super) struct BudgetRow<'a> {
     /// Billed impressions of its campaigns and of those under it, since `figures_since_ms` of the list; null where nothing bids.
     #[schema(required)]
     impressions: Option<u64>,
+    /// Their clicks; null where none are counted.
+    #[schema(required)]
+    clicks: Option<u64>,
+    /// Clicks in a million impressions, rounded down; null without impressions.
+    #[schema(required)]
+    ctr_ppm: Option<u64>,
     /// What a thousand of them cost, rounded up; null without any.
     #[schema(required)]
     cpm: Option<DecimalAmount>,
+    /// What a click cost, rounded up; null without any.
+    #[schema(required)]
+    cpc: Option<DecimalAmount>,
     /// IANA name of its time zone.
     #[schema(example = "Europe/Berlin")]
     tz: &'a str,
@@ -170,6 +179,8 @@ pub(super) enum FlagWord {
 impl<'a> BudgetRow<'a> {
     pub(super) fn new(row: Row<'a>) -> BudgetRow<'a> {
         let (budget, state) = (row.budget, row.state);
+        let counted = state.counted;
+        let price = |price: i128| DecimalAmount::sum(price, budget.unit);
         let per_s = |hundredths: u32| f64::from(hundredths) / 100.0;
         let decimal = |amount| DecimalAmount::of(amount, budget.unit);
         let flags =
@@ -204,11 +215,11 @@ impl<'a> BudgetRow<'a> {
             top_refusal: verdict_word(state.top_refusal),
             top_refusals_per_s: per_s(state.top_refusals),
             spend_minute: decimal(state.spend_minute),
-            impressions: state.counted.map(|counted| counted.impressions),
-            cpm: state
-                .counted
-                .and_then(|counted| counted.cpm())
-                .map(|cpm| DecimalAmount::sum(cpm, budget.unit)),
+            impressions: counted.map(|counted| counted.impressions),
+            clicks: counted.and_then(|counted| counted.clicks),
+            ctr_ppm: counted.and_then(|counted| counted.ctr_ppm()),
+            cpm: counted.and_then(|counted| counted.cpm()).map(price),
+            cpc: counted.and_then(|counted| counted.cpc()).map(price),
             tz: &budget.zone,
             start_ms: budget.start_ms,
             end_ms: budget.end_ms,

@@ -22,7 +22,7 @@ use crate::{Budget, Flags, Reason};
 /// Budgets that are written in one go: the loop serves others in between.
 const ROWS: usize = 512;
 
-const HEAD: [&str; 33] = [
+const HEAD: [&str; 36] = [
     "id",
     "handle",
     "name",
@@ -55,7 +55,10 @@ const HEAD: [&str; 33] = [
     "parent",
     "flags",
     "impressions",
+    "clicks",
+    "ctr",
     "cpm",
+    "cpc",
 ];
 
 /// Downloads all budgets that match as CSV: amounts as decimal text in the budget's unit, windows as in a budgets file, times in RFC 3339, UTC.
@@ -112,7 +115,12 @@ fn line(view: &View, place: usize) -> Option<Vec<String>> {
     let flags = Flags::ALL.iter().filter(|(bit, _)| state.flags.has(*bit)).map(|(_, name)| *name);
     let flags: Vec<&str> = flags.collect();
     let index = index_ppm(Row { budget, state, template: None });
-    let cpm = state.counted.and_then(|counted| counted.cpm());
+    let counted = state.counted;
+    let count = |count: Option<u64>| count.map(|count| count.to_string()).unwrap_or_default();
+    let price = |price: Option<i128>| {
+        price.map(|price| budget.unit.format_sum(price).to_string()).unwrap_or_default()
+    };
+    let ctr = counted.and_then(|counted| counted.ctr_ppm());
     Some(vec![
         budget.id.to_string(),
         harmless(budget.handle.as_deref().unwrap_or_default()),
@@ -145,8 +153,11 @@ fn line(view: &View, place: usize) -> Option<Vec<String>> {
         budget.pacing.word().to_string(),
         budget.parent.map(|parent| parent.to_string()).unwrap_or_default(),
         flags.join(" "),
-        state.counted.map(|counted| counted.impressions.to_string()).unwrap_or_default(),
-        cpm.map(|cpm| budget.unit.format_sum(cpm).to_string()).unwrap_or_default(),
+        count(counted.map(|counted| counted.impressions)),
+        count(counted.and_then(|counted| counted.clicks)),
+        ctr.map(|ppm| format!("{}.{:06}", ppm / 1_000_000, ppm % 1_000_000)).unwrap_or_default(),
+        price(counted.and_then(|counted| counted.cpm())),
+        price(counted.and_then(|counted| counted.cpc())),
     ])
 }
 

@@ -3,6 +3,7 @@
 use money::Amount;
 
 use super::rows::RowSet;
+use super::words;
 use crate::State;
 
 /// What is planned is told anew when it moved by its 200th: half a hundredth of a pace index of one.
@@ -21,6 +22,8 @@ const PLANS_PART: usize = 8;
 pub(super) struct ChangedRows {
     /// The rows that changed.
     pub(super) rows: RowSet,
+    /// By row: the words that changed, those of its plan also where the row is not told.
+    pub(super) masks: Vec<u64>,
     /// The amount that was planned by row, when it was told.
     told: Vec<Option<Amount>>,
     /// The row whose plan is looked at next.
@@ -31,6 +34,7 @@ impl ChangedRows {
     /// Another table: nothing of it is older than anything.
     pub(super) fn begin(&mut self, states: &[State]) {
         self.rows.clear(states.len());
+        self.masks.clear();
         self.told.clear();
         self.told.extend(states.iter().map(|state| state.window_planned));
         self.turn = 0;
@@ -39,6 +43,8 @@ impl ChangedRows {
     /// Every row: nobody looked, and nobody knows how old what others have is.
     pub(super) fn suspect_all(&mut self, rows: usize) {
         self.rows.select(rows, |_| true);
+        self.masks.clear();
+        self.masks.resize(rows, words::ALL);
     }
 
     /// Finds the rows of which something other than the plan differs, and for their plans as many as there is room for:
@@ -46,12 +52,19 @@ impl ChangedRows {
     pub(super) fn find(&mut self, before: &[State], now: &[State], waiting: usize, max: usize) {
         let rows = before.len().min(now.len());
         self.told.resize(rows, None);
-        let told = &mut self.told;
+        self.masks.clear();
+        let (told, masks) = (&mut self.told, &mut self.masks);
         self.rows.select(rows, |row| {
-            let differs = differs(&before[row], &now[row]);
+            let (before, now) = (&before[row], &now[row]);
+            let differs = differs(before, now);
             if differs {
-                told[row] = now[row].window_planned;
+                told[row] = now.window_planned;
             }
+            masks.push(if differs {
+                words::mask(before, now)
+            } else {
+                words::plan_mask(before, now)
+            });
             differs
         });
         let room = max.saturating_sub(waiting).saturating_sub(self.rows.len());

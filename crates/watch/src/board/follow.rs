@@ -8,26 +8,47 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use wire::live::delta;
+use wire::live::{delta, patch};
 
+use super::changes::ChangedRows;
 use super::rows::RowSet;
-use super::{Board, Shown, lock};
+use super::{Board, Shown, lock, words};
 
 /// The rows that a view tells everybody.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     /// In their order.
     pub(crate) rows: Vec<u32>,
+    /// By row of these: the words that somebody needs who was not behind with it.
+    masks: Vec<u64>,
     set: RowSet,
     entries: OnceLock<Vec<delta::State>>,
+    patches: OnceLock<Patches>,
+}
+
+/// What changed of rows, as in a message: the entries, the bytes of their words, and where those of each end.
+#[derive(Debug, Default)]
+pub(crate) struct Patches {
+    pub(crate) entries: Vec<patch::Change>,
+    pub(crate) words: Vec<u8>,
+    pub(crate) ends: Vec<usize>,
 }
 
 impl Batch {
-    fn new(rows: Vec<u32>, of: usize) -> Batch {
+    fn new(rows: Vec<u32>, masks: &[u64]) -> Batch {
         let mut set = RowSet::default();
-        set.clear(of);
+        set.clear(masks.len());
         rows.iter().for_each(|&row| set.insert(row as usize));
-        Batch { rows, set, entries: OnceLock::new() }
+        let masks = rows.iter().map(|&row| mask(masks, row)).collect();
+        Batch { rows, masks, set, ..Batch::default() }
+    }
+
+    /// What of them changed, made once for all who ask.
+    pub(crate) fn patches(&self, make: impl FnOnce(&[(u32, u64)]) -> Patches) -> &Patches {
+        self.patches.get_or_init(|| {
+            let rows: Vec<_> = self.rows.iter().copied().zip(self.masks.iter().copied()).collect();
+            make(&rows)
+        })
     }
 
     /// Their entries in messages, made once for all who ask.
@@ -37,6 +58,11 @@ impl Batch {
     ) -> &[delta::State] {
         self.entries.get_or_init(|| make(&self.rows))
     }
+}
+
+/// The mask of a row; all of it where there is none.
+fn mask(masks: &[u64], row: u32) -> u64 {
+    masks.get(row as usize).copied().unwrap_or(words::ALL)
 }
 
 /// The newest view, and how far everybody is behind it.
@@ -55,6 +81,8 @@ struct Newest {
     shown: Shown,
     /// Rows that changed and did not fit into a batch yet...
     pending: RowSet,
+    /// By row: the words that changed since it was in a batch before the newest one. Whoever got the row since then needs no others.
+    masks: Vec<u64>,
     /// ...and the row where the next one begins.
     turn: usize,
 }
@@ -68,6 +96,8 @@ pub(super) struct Follower {
     /// ...and how much of it it took.
     taken: usize,
     behind: RowSet,
+    /// Of these the rows of batches that it missed: nobody knows which words it needs.
+    late: RowSet,
     watched: Vec<u32>,
 }
 
@@ -83,20 +113,25 @@ impl Stage {
 
     /// Another table: everybody needs all of it.
     pub(super) fn replace(&mut self, shown: Shown) {
-        let Newest { pending, turn, .. } = &mut self.newest;
+        let Newest { pending, masks, turn, .. } = &mut self.newest;
         pending.clear(shown.view.rows());
+        masks.clear();
+        masks.resize(shown.view.rows(), 0);
         *turn = 0;
         self.newest.shown = shown;
     }
 
     /// Another view of the same table, in which these rows changed; at most `max` of all that changed go into its batch.
-    pub(super) fn renew(&mut self, mut shown: Shown, changed: &RowSet, max: usize) {
+    pub(super) fn renew(&mut self, mut shown: Shown, changes: &ChangedRows, max: usize) {
         if self.followers.is_empty() {
             return self.replace(shown);
         }
+        let (missed, changed) = (Arc::clone(&self.newest.shown.batch), &changes.rows);
         self.newest.pending.unite(changed);
+        self.newest.change(&missed.rows, &changes.masks);
         let batch = self.newest.next_batch(shown.view.rows(), max);
         for follower in self.followers.values_mut().filter(|one| one.table == shown.table) {
+            follower.late.unite_common(&follower.behind, &missed.set);
             follower.behind.unite(&batch.set);
             let watched = follower.watched.iter().map(|&row| row as usize);
             watched
@@ -109,6 +144,16 @@ impl Stage {
 }
 
 impl Newest {
+    /// Words changed; rows of the last batch begin anew.
+    fn change(&mut self, last_batch: &[u32], changed: &[u64]) {
+        for &row in last_batch {
+            if let Some(mask) = self.masks.get_mut(row as usize) {
+                *mask = 0;
+            }
+        }
+        self.masks.iter_mut().zip(changed).for_each(|(mask, changed)| *mask |= changed);
+    }
+
     /// Around the table, from where the last one ended.
     fn next_batch(&mut self, rows: usize, max: usize) -> Batch {
         let mut later = self.pending.take(self.turn..rows, max);
@@ -116,7 +161,7 @@ impl Newest {
         let last = batch.last().or(later.last());
         self.turn = last.map_or(self.turn, |&row| row as usize + 1);
         batch.append(&mut later);
-        Batch::new(batch, rows)
+        Batch::new(batch, &self.masks)
     }
 }
 
@@ -133,8 +178,12 @@ pub(crate) struct Taken {
     pub(crate) shown: Shown,
     /// Which rows of the view's batch; none where `shown` has another table than the follower.
     pub(crate) of_batch: Range<usize>,
-    /// Further rows, none of those.
+    /// Those of the batch of which it needs all words.
+    pub(crate) late: Vec<u32>,
+    /// Further rows, none of those...
     pub(crate) rows: Vec<u32>,
+    /// ...and the words of each that it needs.
+    pub(crate) masks: Vec<u64>,
     /// More rows wait.
     pub(crate) more: bool,
 }
@@ -162,6 +211,7 @@ impl Following {
             (follower.table, follower.version) = (shown.table, shown.version);
             follower.taken = shown.batch.rows.len();
             follower.behind.clear(shown.view.rows());
+            follower.late.clear(shown.view.rows());
             shown
         })
     }
@@ -170,6 +220,7 @@ impl Following {
     pub(crate) fn clear(&self, from: usize, to: usize) -> Shown {
         self.with(|follower, stage| {
             follower.behind.take(from..to, usize::MAX);
+            follower.late.take(from..to, usize::MAX);
             stage.shown.clone()
         })
     }
@@ -191,7 +242,7 @@ impl Following {
 
     /// Takes at most `max` rows: the watched ones, those of the batch, then others.
     pub(crate) fn take(&self, max: usize) -> Taken {
-        self.with(|follower, stage| follower.take(&stage.shown, max))
+        self.with(|follower, stage| follower.take(stage, max))
     }
 
     fn with<T>(&self, work: impl FnOnce(&mut Follower, &Newest) -> T) -> T {
@@ -201,20 +252,29 @@ impl Following {
 }
 
 impl Follower {
-    fn take(&mut self, shown: &Shown, max: usize) -> Taken {
-        let shown = shown.clone();
+    fn take(&mut self, newest: &Newest, max: usize) -> Taken {
+        let shown = newest.shown.clone();
         if shown.table != self.table {
-            return Taken { shown, of_batch: 0..0, rows: Vec::new(), more: false };
+            let (late, rows, masks) = Default::default();
+            return Taken { shown, of_batch: 0..0, late, rows, masks, more: false };
         }
         let watched =
             self.watched.iter().filter(|&&row| self.behind.contains(row as usize)).count();
         let of_batch = self.of_batch(&shown, max.saturating_sub(watched));
+        let batch = shown.batch.rows.get(of_batch.clone()).unwrap_or_default();
+        let is_late = |row: &&u32| self.late.take_row(**row as usize);
+        let late = batch.iter().filter(is_late).copied().collect();
         let room = max.saturating_sub(of_batch.len());
         let behind = &mut self.behind;
         let watched = self.watched.iter().filter(|&&row| behind.take_row(row as usize));
         let mut rows: Vec<u32> = watched.copied().take(room).collect();
         rows.append(&mut self.behind.take(0..usize::MAX, room.saturating_sub(rows.len())));
-        Taken { of_batch, rows, more: !self.behind.is_empty(), shown }
+        let mut is_late = |row: u32| self.late.take_row(row as usize);
+        let masks = rows
+            .iter()
+            .map(|&row| if is_late(row) { words::ALL } else { mask(&newest.masks, row) });
+        let masks = masks.collect();
+        Taken { of_batch, late, rows, masks, more: !self.behind.is_empty(), shown }
     }
 
     /// Takes at most `max` of the batch that it did not take yet. What it left of an earlier one it is behind with.
@@ -353,7 +413,7 @@ mod tests {
         let page = board.follow();
         let before = page.begin();
         let shown = Shown { version: before.version + 1, ..before };
-        lock(&board.stage).renew(shown, &changes.rows, 9);
+        lock(&board.stage).renew(shown, &changes, 9);
         assert_eq!(told(&page), (vec![0, 1, 2], vec![]));
     }
 

@@ -54,6 +54,12 @@ impl RowSet {
         self.words.iter_mut().zip(&other.words).for_each(|(word, other)| *word |= other);
     }
 
+    /// Adds those that are in both of two sets.
+    pub(super) fn unite_common(&mut self, a: &RowSet, b: &RowSet) {
+        let common = a.words.iter().zip(&b.words).map(|(a, b)| a & b);
+        self.words.iter_mut().zip(common).for_each(|(word, common)| *word |= common);
+    }
+
     /// Takes the row, if it is in.
     pub(super) fn take_row(&mut self, row: usize) -> bool {
         let Some(word) = self.words.get_mut(row / WORD_BITS) else { return false };
@@ -119,6 +125,10 @@ mod tests {
             let mut united = set(&a);
             united.unite(&set(&b));
             prop_assert_eq!(&united, &set(&a.union(&b).copied().collect()));
+            let mut common = RowSet::default();
+            common.clear(ROWS);
+            common.unite_common(&set(&a), &set(&b));
+            prop_assert_eq!(common, set(&a.intersection(&b).copied().collect()));
             prop_assert!((0..250).all(|row| united.contains(row) == (a.contains(&row) || b.contains(&row))));
             let expected: Vec<usize> =
                 a.iter().copied().filter(|row| (from..to).contains(row)).take(max).collect();

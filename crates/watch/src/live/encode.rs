@@ -2,11 +2,12 @@
 
 use wire::EncodeError;
 use wire::live::{
-    Flags, Kind, Pacing, Period, Reason, Refill, Refusal, Status, delta, snapshot,
+    Flags, Kind, Pacing, Period, Reason, Refill, Refusal, Status, delta, patch, snapshot,
     sparks as sparks_message,
 };
 
-use crate::board::{Spark, View};
+use crate::board::words::{self, entry};
+use crate::board::{Patches, Spark, Taken, View};
 use crate::{Budget, State};
 
 /// Rows of one message. It bounds what a connection buffers: 1.3 MB, the names and the handles.
@@ -14,7 +15,6 @@ pub(super) const ROWS_MAX: usize = 4_096;
 /// Bytes of a name that are sent.
 const NAME_MAX: usize = 1_000;
 const NULL_U64: u64 = u64::MAX;
-const NULL_I64: i64 = i64::MIN;
 const NULL_U32: u32 = u32::MAX;
 
 /// What every message of the node begins with.
@@ -22,39 +22,6 @@ const NULL_U32: u32 = u32::MAX;
 pub(super) struct Head<'a> {
     pub(super) sequence: u64,
     pub(super) view: &'a View,
-}
-
-/// The state of a row as the entry of that module's message: two types, the same bytes.
-macro_rules! entry {
-    ($message:ident, $row:expr, $state:expr) => {{
-        let (row, state): (u32, &State) = ($row, $state);
-        $message::State::new(
-            row,
-            Status::from_raw(state.status.code()).unwrap_or(Status::Active),
-            Reason::from_raw(state.reason.code()).unwrap_or(Reason::None),
-            Refusal::from_raw(state.top_refusal).unwrap_or(Refusal::None),
-            Flags::from_raw(state.flags.0),
-            state.since_ms,
-            state.limit.get(),
-            state.spent.get(),
-            state.debt.get(),
-            state.held.get(),
-            state.available.get(),
-            state.window_start_ms,
-            state.window_end_ms,
-            state.window_budget.map_or(NULL_I64, money::Amount::get),
-            state.window_planned.map_or(NULL_I64, money::Amount::get),
-            state.window_spent.map_or(NULL_I64, money::Amount::get),
-            state.daily.map_or(NULL_I64, money::Amount::get),
-            state.day_spent.get(),
-            state.day_ends_ms.unwrap_or(NULL_U64),
-            state.spend_minute.get(),
-            state.asks,
-            state.grants,
-            state.refusals,
-            state.top_refusals,
-        )
-    }};
 }
 
 /// The windows of rows as entries of that module's message.
@@ -158,13 +125,13 @@ pub(super) fn entries(view: &View, rows: &[u32]) -> Vec<delta::State> {
 /// Entries that are made already, and those of further rows, all of which exist.
 pub(super) fn delta(
     head: Head<'_>,
-    shared: &[delta::State],
+    (of_batch, shared): (&[u32], &[delta::State]),
     rows: &[u32],
 ) -> Result<Vec<u8>, EncodeError> {
     let Head { sequence, view } = head;
     let own = entries(view, rows);
     let count = shared.len() + own.len();
-    let all = shared.iter().map(delta::State::row).chain(rows.iter().copied());
+    let all = of_batch.iter().chain(rows).copied();
     let states = all.filter_map(|row| Some((row, view.states.get(row as usize)?)));
     let windows = windows!(delta, states);
     let mut bytes = vec![0; delta::encoded_len(count, windows.len())];
@@ -174,6 +141,46 @@ pub(super) fn delta(
     first.copy_from_slice(shared);
     rest.copy_from_slice(&own);
     encoder.windows(&windows)?.finish();
+    Ok(bytes)
+}
+
+/// What changed of rows that follow each other in a batch, or of others.
+pub(super) fn patches(view: &View, rows: &[(u32, u64)]) -> Patches {
+    let mut patches = Patches::default();
+    rows.iter().for_each(|&(row, mask)| put(&mut patches, view, row, mask));
+    patches
+}
+
+/// Adds a row, which exists.
+fn put(patches: &mut Patches, view: &View, row: u32, mask: u64) {
+    let Some(state) = view.states.get(row as usize) else { return };
+    let changed = words::words(state).into_iter().enumerate().filter(|(at, _)| mask >> at & 1 == 1);
+    patches.words.extend(changed.flat_map(|(_, word)| word.to_le_bytes()));
+    patches.entries.push(patch::Change::new(row, mask));
+    patches.ends.push(patches.words.len());
+}
+
+/// What is taken: of the batch what all get, and whole rows in the places of those that are older than that.
+pub(super) fn patch(head: Head<'_>, taken: &Taken) -> Result<Vec<u8>, EncodeError> {
+    let Head { sequence, view } = head;
+    let shared = taken.shown.batch.patches(|rows| patches(view, rows));
+    let mut all = Patches::default();
+    let mut late = taken.late.iter().peekable();
+    for at in taken.of_batch.clone() {
+        let words = at.checked_sub(1).map_or(0, |before| shared.ends[before])..shared.ends[at];
+        if late.next_if_eq(&&taken.shown.batch.rows[at]).is_some() {
+            continue;
+        }
+        all.entries.push(shared.entries[at]);
+        all.words.extend_from_slice(&shared.words[words]);
+    }
+    let late = taken.late.iter().map(|&row| (row, words::ALL));
+    for (row, mask) in late.chain(taken.rows.iter().copied().zip(taken.masks.iter().copied())) {
+        put(&mut all, view, row, mask);
+    }
+    let mut bytes = vec![0; patch::encoded_len(all.entries.len(), all.words.len())];
+    let block = patch::Block::new(sequence, view.as_of_ms, view.run, hidden(view));
+    patch::encode(&mut bytes, &block)?.changes(&all.entries)?.words(&all.words)?.finish();
     Ok(bytes)
 }
 

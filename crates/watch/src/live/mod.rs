@@ -5,7 +5,8 @@
 //! - `encode` turns views into messages, `request` reads those of the page, `debug` shows both as JSON.
 //! - `socket` is the connection itself: pings, time-outs, the reasons to close.
 //!
-//! A page that is slow or hidden costs one bit per row on the [`Board`] and the buffer of one message.
+//! A page that is slow or hidden costs two bits per row on the [`Board`], and the buffer of one message. What changed of a
+//! row since pages got it costs 16 bytes per row, once for all pages: no state is kept twice.
 
 mod debug;
 mod encode;
@@ -30,8 +31,10 @@ use request::REQUEST_BYTES_MAX;
 use session::Session;
 use socket::{Form, Socket};
 
-/// The subprotocol; its number rises only with changes that old pages cannot read.
-pub const SUBPROTOCOL: &str = "weir.live.2";
+/// The subprotocols, the best first; the number rises only with changes that old pages cannot read.
+pub const SUBPROTOCOLS: [&str; 2] = [PATCHES, "weir.live.2"];
+/// The one whose changes are `Patch`es.
+const PATCHES: &str = "weir.live.3";
 /// Most connections there can be, whatever is configured.
 const CONNECTIONS_MAX: usize = 10_000;
 /// Bytes that are read from a connection at once: messages of pages are short.
@@ -137,14 +140,18 @@ impl Streams {
             Some(other) => return Err(Problem::malformed("fmt", other, "json, or nothing")),
         };
         let upgrade = upgrade
-            .protocols([SUBPROTOCOL])
+            .protocols(SUBPROTOCOLS)
             .read_buffer_size(READ_BYTES)
             .max_frame_size(REQUEST_BYTES_MAX)
             .max_message_size(REQUEST_BYTES_MAX);
         if form == Form::Binary && upgrade.selected_protocol().is_none() {
             let field = "Sec-WebSocket-Protocol";
-            return Err(Problem::malformed(field, "another protocol or none", SUBPROTOCOL));
+            let expected = SUBPROTOCOLS.join(" or ");
+            return Err(Problem::malformed(field, "another protocol or none", &expected));
         }
+        let selected = upgrade.selected_protocol().and_then(|name| name.to_str().ok());
+        // Words of a patch would tell people nothing.
+        let patches = form == Form::Binary && selected == Some(PATCHES);
         if *self.stop.borrow() {
             return Err(Problem::stopping());
         }
@@ -154,7 +161,7 @@ impl Streams {
                 format!("{most} live streams are open, no more are allowed; see admin.live_max");
             return Err(Problem::new(Kind::NotReady, detail));
         };
-        let session = Session::new(self.board.follow(), self.limits.snapshot_every);
+        let session = Session::new(self.board.follow(), self.limits.snapshot_every, patches);
         let socket = Socket::new(
             session,
             (form, who),

@@ -13,6 +13,8 @@ use crate::board::{Following, Shown};
 pub(super) struct Session {
     following: Following,
     snapshot_every: Duration,
+    /// It takes `Patch` instead of `Delta`.
+    patches: bool,
     /// Of the last message sent.
     sequence: u64,
     /// The last message is not acknowledged yet.
@@ -40,10 +42,11 @@ enum Progress {
 }
 
 impl Session {
-    pub(super) fn new(following: Following, snapshot_every: Duration) -> Session {
+    pub(super) fn new(following: Following, snapshot_every: Duration, patches: bool) -> Session {
         Session {
             following,
             snapshot_every,
+            patches,
             sequence: 0,
             is_waiting: false,
             progress: Progress::Nothing,
@@ -125,7 +128,7 @@ impl Session {
             return Ok(None);
         }
         self.snapshot_began = Some(now);
-        // What is published until the last part is sent follows as a delta.
+        // What is published until the last part is sent follows as changes.
         self.version = shown.version;
         self.part(shown.table, 0, now)
     }
@@ -163,9 +166,14 @@ impl Session {
             return self.begin(now);
         }
         (self.version, self.more) = (taken.shown.version, taken.more);
+        if self.patches {
+            return encode::patch(self.head(&taken.shown), &taken).map(Some);
+        }
         let Shown { view, batch, .. } = &taken.shown;
         let entries = batch.entries(|rows| encode::entries(view, rows));
-        let shared = entries.get(taken.of_batch).unwrap_or_default();
+        let part = taken.of_batch;
+        let rows = batch.rows.get(part.clone()).unwrap_or_default();
+        let shared = (rows, entries.get(part).unwrap_or_default());
         encode::delta(self.head(&taken.shown), shared, &taken.rows).map(Some)
     }
 
@@ -193,13 +201,15 @@ impl Session {
 mod tests {
     use std::sync::Arc;
 
+    use money::Amount;
     use proptest::prelude::*;
-    use wire::live::Message;
+    use wire::live::{Message, snapshot};
 
     use super::*;
-    use crate::Board;
-    use crate::board::STEP_MS;
     use crate::board::tests::{budgets, view};
+    use crate::board::{STEP_MS, View, words};
+    use crate::model::WindowUse;
+    use crate::{Board, Counted, State};
 
     const EVERY: Duration = Duration::from_secs(2);
 
@@ -211,6 +221,8 @@ mod tests {
         /// Ids and what each has spent.
         rows: Vec<(u64, i64)>,
         building: Vec<(u64, i64)>,
+        /// By row what patches change, if it takes them.
+        words: Vec<[u32; 64]>,
         rows_received: usize,
         sparks: Vec<(u32, usize)>,
     }
@@ -222,7 +234,9 @@ mod tests {
                     self.follows(part.sequence(), part.as_of_ms());
                     if part.first_row() == 0 {
                         self.building.clear();
+                        self.words.clear();
                     }
+                    self.words.extend(words_of(&part, bytes));
                     assert_eq!(self.building.len(), part.first_row() as usize);
                     let rows = part.budgets().iter().zip(part.states());
                     self.building.extend(rows.map(|(budget, state)| (budget.id(), state.spent())));
@@ -237,6 +251,20 @@ mod tests {
                     for state in delta.states() {
                         self.rows[state.row() as usize].1 = state.spent();
                     }
+                }
+                Message::Patch(patch) => {
+                    self.follows(patch.sequence(), patch.as_of_ms());
+                    assert!(self.building.is_empty(), "a patch within a snapshot");
+                    self.rows_received += patch.changes().len();
+                    let mut words = patch.words().as_chunks().0.iter();
+                    for change in patch.changes() {
+                        let row = &mut self.words[change.row() as usize];
+                        for at in (0..64).filter(|at| change.mask() >> at & 1 == 1) {
+                            row[at] = u32::from_le_bytes(*words.next().unwrap());
+                        }
+                        self.rows[change.row() as usize].1 = wide(row, 6);
+                    }
+                    assert_eq!(words.len(), 0);
                 }
                 Message::Sparks(sparks) => {
                     self.follows(sparks.sequence(), sparks.as_of_ms());
@@ -254,8 +282,37 @@ mod tests {
         }
     }
 
+    fn wide(words: &[u32; 64], at: usize) -> i64 {
+        (u64::from(words[at]) | u64::from(words[at + 1]) << 32).cast_signed()
+    }
+
+    /// The words of the rows of a part of a snapshot, read from its bytes.
+    fn words_of(part: &snapshot::Snapshot<'_>, bytes: &[u8]) -> Vec<[u32; 64]> {
+        let count = part.states().len();
+        let at = 8 + size_of::<snapshot::Block>() + 4 + count * size_of::<snapshot::Budget>() + 4;
+        let entries = bytes[at..].chunks(size_of::<snapshot::State>()).take(count);
+        let mut rows: Vec<[u32; 64]> = entries
+            .map(|entry| {
+                let mut words = entry.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word));
+                std::array::from_fn(|_| words.next().unwrap_or_default())
+            })
+            .collect();
+        for window in part.windows() {
+            let row = &mut rows[(window.row() - part.first_row()) as usize];
+            let period = usize::from(window.period().unwrap().as_raw());
+            row[42] |= (1 | u32::from(window.refill().unwrap().as_raw()) << 8) << period;
+            for (at, amount) in [(44, window.limit()), (46, window.used())] {
+                let bytes = amount.to_le_bytes();
+                for (word, half) in bytes.as_chunks().0.iter().enumerate() {
+                    row[at + 4 * period + word] = u32::from_le_bytes(*half);
+                }
+            }
+        }
+        rows
+    }
+
     fn session(board: &Arc<Board>) -> Session {
-        Session::new(board.follow(), EVERY)
+        Session::new(board.follow(), EVERY, false)
     }
 
     /// Sends, applies and acknowledges all that may be sent.
@@ -386,7 +443,10 @@ mod tests {
             let shown = board.shown();
             let head = |page: &Page| Head { sequence: page.sequence + 1, view: &shown.view };
             let message = one.next(now).unwrap().unwrap();
-            assert_eq!(message, encode::delta(head(&page), &[], &shown.batch.rows).unwrap());
+            assert_eq!(
+                message,
+                encode::delta(head(&page), Default::default(), &shown.batch.rows).unwrap()
+            );
             page.apply(&message);
             one.receive(Request::Acknowledge(page.sequence)).unwrap();
 
@@ -395,7 +455,10 @@ mod tests {
                 rows.push(19);
             }
             let message = other.next(now).unwrap().unwrap();
-            assert_eq!(message, encode::delta(head(&other_page), &[], &rows).unwrap());
+            assert_eq!(
+                message,
+                encode::delta(head(&other_page), Default::default(), &rows).unwrap()
+            );
             other_page.apply(&message);
             other.receive(Request::Acknowledge(other_page.sequence)).unwrap();
         }
@@ -431,7 +494,7 @@ mod tests {
     }
 
     /// A message, and what the watched rows had spent when it was made.
-    type UnderWay = (Vec<u8>, Vec<(u32, i64)>);
+    type UnderWay = (Vec<u8>, Vec<(u32, i64)>, Arc<View>);
 
     /// A board, a connection and its page, and the message between them.
     struct Play {
@@ -447,10 +510,10 @@ mod tests {
     }
 
     impl Play {
-        fn new(live_rows: usize) -> Play {
+        fn new(live_rows: usize, patches: bool) -> Play {
             let board = Arc::new(Board::new(live_rows));
             Play {
-                session: session(&board),
+                session: Session::new(board.follow(), EVERY, patches),
                 board,
                 page: Page::default(),
                 ids: vec![1, 2, 3],
@@ -464,7 +527,33 @@ mod tests {
 
         fn publish(&mut self) {
             self.as_of_ms += 1;
-            self.board.publish(view(self.as_of_ms, &budgets(&self.ids), &self.spent));
+            let mut view = view(self.as_of_ms, &budgets(&self.ids), &self.spent);
+            let states = view.states.iter().map(|state| self.state(state.spent));
+            view.states = states.collect();
+            self.board.publish(view);
+        }
+
+        /// Figures that come and go, are negative, cross a word, or are more than a page keeps; and a plan that goes on by itself.
+        fn state(&self, spent: Amount) -> State {
+            let amount = spent.get();
+            let some = |part: i64| amount % part != 0;
+            let mut state = State {
+                spent,
+                held: Amount::new(amount % 3 - 1),
+                limit: Amount::new((1 << 60) + amount),
+                daily: some(2).then_some(spent),
+                window_planned: Some(Amount::new((1 << 42) - 9 + self.as_of_ms.cast_signed())),
+                asks: u32::from(some(5)),
+                counted: some(7).then_some(Counted {
+                    impressions: amount.unsigned_abs(),
+                    clicks: some(11).then_some(1),
+                    spend: Amount::new(amount << 24),
+                }),
+                ..State::default()
+            };
+            let used = WindowUse { bucket: some(4), limit: spent, used: state.held };
+            state.windows[3] = some(3).then_some(used);
+            state
         }
 
         fn take(&mut self, step: Step) {
@@ -501,7 +590,8 @@ mod tests {
             }
             let Some(message) = self.session.next(self.now).unwrap() else { return };
             let spent = |&row: &u32| Some((row, *self.spent.get(row as usize)?));
-            self.under_way = Some((message, self.watched.iter().filter_map(spent).collect()));
+            let watched = self.watched.iter().filter_map(spent).collect();
+            self.under_way = Some((message, watched, self.board.view()));
         }
 
         fn answer(&mut self, request: fn(u64) -> Request) {
@@ -511,9 +601,19 @@ mod tests {
 
         /// Whatever a page watches is as new as the changes that it gets.
         fn apply(&mut self) {
-            let Some((message, watched)) = self.under_way.take() else { return };
+            let Some((message, watched, view)) = self.under_way.take() else { return };
             self.page.apply(&message);
-            if matches!(Message::decode(&message), Ok(Message::Delta(_))) {
+            let message = Message::decode(&message).unwrap();
+            if let Message::Patch(patch) = &message {
+                let mut rows: Vec<u32> = patch.changes().iter().map(|one| one.row()).collect();
+                for row in rows.iter().map(|&row| row as usize) {
+                    let words = words::words(&view.states[row]);
+                    assert_eq!(self.page.words[row][1..], words[1..], "row {row}");
+                }
+                rows.sort_unstable();
+                assert!(rows.is_sorted_by(|a, b| a < b), "no row twice: {rows:?}");
+            }
+            if matches!(message, Message::Delta(_) | Message::Patch(_)) {
                 for (row, spent) in watched {
                     assert_eq!(self.page.rows[row as usize].1, spent, "row {row}");
                 }
@@ -532,10 +632,10 @@ mod tests {
 
     proptest! {
         /// Whatever is published, watched and acknowledged when: once as many views were quiet as it takes to go around,
-        /// the page shows what the board does.
+        /// the page shows what the board does. Each row of a patch is whole with what the page had.
         #[test]
-        fn the_page_ends_up_with_the_boards_table(steps in steps(), live_rows in 1_usize..40) {
-            let mut play = Play::new(live_rows);
+        fn the_page_ends_up_with_the_boards_table(steps in steps(), live_rows in 1_usize..40, patches: bool) {
+            let mut play = Play::new(live_rows, patches);
             for step in steps {
                 play.take(step);
             }
@@ -547,6 +647,12 @@ mod tests {
                 play.settle();
                 play.now += EVERY;
                 play.settle();
+            }
+            for (page, state) in play.page.words.iter_mut().zip(&*play.board.view().states) {
+                let words = words::words(state);
+                // What is planned by now is told when it moved by enough.
+                page[20..22].copy_from_slice(&words[20..22]);
+                prop_assert!(!patches || page[1..] == words[1..]);
             }
             let expected: Vec<(u64, i64)> = play.ids.iter().copied().zip(play.spent).collect();
             prop_assert_eq!(play.page.rows, expected);

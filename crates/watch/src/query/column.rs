@@ -83,7 +83,10 @@ columns! {
     Grants = "grants", Number;
     Refusals = "refusals", Number;
     Impressions = "impressions", Number;
+    Clicks = "clicks", Number;
+    Ctr = "ctr", Number;
     Cpm = "cpm", Number;
+    Cpc = "cpc", Number;
 }
 
 /// What a row is sorted by in one column.
@@ -138,7 +141,10 @@ impl Column {
             Column::Grants => Some(rate(state.grants)),
             Column::Refusals => Some(rate(state.refusals)),
             Column::Impressions => Some(i128::from(state.counted?.impressions) * NANO),
+            Column::Clicks => Some(i128::from(state.counted?.clicks?) * NANO),
+            Column::Ctr => state.counted?.ctr_ppm().map(|ppm| i128::from(ppm) * (NANO / PPM)),
             Column::Cpm => state.counted?.cpm().map(|cpm| cpm * base(budget.unit)),
+            Column::Cpc => state.counted?.cpc().map(|cpc| cpc * base(budget.unit)),
             _ => None,
         }
     }

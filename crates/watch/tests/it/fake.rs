@@ -116,9 +116,11 @@ fn row(id: u64, fields: &Fields, revision: u64, now_ms: u64) -> (Budget, State) 
         grants: asks / 2,
         refusals: asks - asks / 2,
         top_refusals: asks / 3,
-        counted: id
-            .is_multiple_of(2)
-            .then_some(Counted { impressions: id % 4 * 1_000, spend: spent }),
+        counted: id.is_multiple_of(2).then_some(Counted {
+            impressions: id % 4 * 1_000,
+            clicks: (!id.is_multiple_of(6)).then_some(id % 4 * 3),
+            spend: spent,
+        }),
     };
     (budget, state)
 }

@@ -14,7 +14,7 @@ use tokio_tungstenite::tungstenite::http::{HeaderValue, Response};
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 use watch::board::View;
-use watch::live::{Live, SUBPROTOCOL, StreamLimits};
+use watch::live::{Live, SUBPROTOCOLS, StreamLimits};
 use watch::{Board, Budget, Pacing, State};
 use wire::live as messages;
 
@@ -111,6 +111,7 @@ fn limits() -> StreamLimits {
 enum Frame {
     Snapshot { sequence: u64, first: u32, rows: usize, total: u32 },
     Delta { sequence: u64, as_of_ms: u64, states: Vec<(u32, i64)> },
+    Patch { sequence: u64, as_of_ms: u64, changes: Vec<(u32, u64)>, words: Vec<u8> },
     Sparks { sequence: u64, rows: Vec<u32> },
 }
 
@@ -124,6 +125,11 @@ fn read(bytes: &[u8]) -> Frame {
         messages::Message::Delta(delta) => {
             let states = delta.states().iter().map(|state| (state.row(), state.spent())).collect();
             Frame::Delta { sequence: delta.sequence(), as_of_ms: delta.as_of_ms(), states }
+        }
+        messages::Message::Patch(patch) => {
+            let changes = patch.changes().iter().map(|one| (one.row(), one.mask())).collect();
+            let (sequence, as_of_ms) = (patch.sequence(), patch.as_of_ms());
+            Frame::Patch { sequence, as_of_ms, changes, words: patch.words().into() }
         }
         messages::Message::Sparks(sparks) => {
             let rows = sparks.sparks().iter().map(|spark| spark.row()).collect();
@@ -196,7 +202,7 @@ async fn a_snapshot_then_deltas_then_sparks() {
     let node = Node::start(limits()).await;
     let (mut page, response) =
         node.open("/v1/live", Some("weir.live.2, bearer.secret")).await.unwrap();
-    assert_eq!(response.headers()["sec-websocket-protocol"], SUBPROTOCOL);
+    assert_eq!(response.headers()["sec-websocket-protocol"], SUBPROTOCOLS[1]);
     assert!(is_quiet(&mut page).await, "nothing is published yet");
     let mut spent = vec![0; 5_000];
     node.publish(1, &spent);
@@ -217,6 +223,30 @@ async fn a_snapshot_then_deltas_then_sparks() {
     send(&mut page, acknowledge(4)).await;
     send(&mut page, watch_rows(&[17, 4_999, 5_000])).await;
     assert_eq!(frame(&mut page).await, Frame::Sparks { sequence: 5, rows: vec![17, 4_999] });
+}
+
+#[tokio::test]
+async fn changes_come_as_patches_where_the_page_takes_them() {
+    let node = Node::start(limits()).await;
+    node.publish(1, &[5, 6]);
+    let (mut page, response) =
+        node.open("/v1/live", Some("weir.live.2, weir.live.3")).await.unwrap();
+    assert_eq!(response.headers()["sec-websocket-protocol"], SUBPROTOCOLS[0]);
+    let first = Frame::Snapshot { sequence: 1, first: 0, rows: 2, total: 2 };
+    assert_eq!(frame(&mut page).await, first);
+    send(&mut page, acknowledge(1)).await;
+    node.publish(2, &[5, 9]);
+    let changes = vec![(1, 1 << 6)];
+    let patch =
+        Frame::Patch { sequence: 2, as_of_ms: 2, changes, words: 9_u32.to_le_bytes().into() };
+    assert_eq!(frame(&mut page).await, patch);
+    // What it missed, it gets whole.
+    node.publish(3, &[7, 9]);
+    node.publish(4, &[7, 8]);
+    send(&mut page, acknowledge(2)).await;
+    let Frame::Patch { changes, words, .. } = frame(&mut page).await else { panic!("no patch") };
+    let whole = !(1 | 1 << 43);
+    assert_eq!((changes, words.len()), (vec![(1, 1 << 6), (0, whole)], (1 + 62) * 4));
 }
 
 #[tokio::test]
@@ -339,7 +369,7 @@ fn is_end(message: Option<Result<Message, Error>>) -> bool {
 async fn no_more_connections_than_allowed() {
     let node = Node::start(StreamLimits { connections: 2, ..limits() }).await;
     let (first, second) = (node.connect().await, node.connect().await);
-    assert_eq!(node.refuses("/v1/live", Some(SUBPROTOCOL)).await, 503);
+    assert_eq!(node.refuses("/v1/live", Some(SUBPROTOCOLS[0])).await, 503);
     drop(first);
     let again = async {
         while node.live.connections() == 2 {
@@ -356,8 +386,8 @@ async fn handshakes_that_are_refused() {
     let node = Node::start(limits()).await;
     assert_eq!(node.refuses("/v1/live", None).await, 400);
     assert_eq!(node.refuses("/v1/live", Some("weir.live.1")).await, 400);
-    assert_eq!(node.refuses("/v1/live?fmt=xml", Some(SUBPROTOCOL)).await, 400);
-    assert_eq!(node.refuses("/v1/live?format=json", Some(SUBPROTOCOL)).await, 400);
+    assert_eq!(node.refuses("/v1/live?fmt=xml", Some(SUBPROTOCOLS[0])).await, 400);
+    assert_eq!(node.refuses("/v1/live?format=json", Some(SUBPROTOCOLS[0])).await, 400);
     assert_eq!(node.live.connections(), 0);
 }
 
@@ -409,7 +439,7 @@ async fn a_stop_says_so() {
     frame(&mut reads).await;
     node.stop.send(true).unwrap();
     assert_eq!(close_code(&mut reads).await, 1001);
-    assert_eq!(node.refuses("/v1/live", Some(SUBPROTOCOL)).await, 503);
+    assert_eq!(node.refuses("/v1/live", Some(SUBPROTOCOLS[0])).await, 503);
     timeout(PATIENCE, node.live.ended()).await.expect("all connections end");
     assert_eq!(node.live.connections(), 0);
     drop(waits);

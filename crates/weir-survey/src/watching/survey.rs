@@ -359,7 +359,7 @@ impl<C: Catalogue, O: Outlet> Survey<C, O> {
         let all = roll.slots.iter().zip(&roll.edited).zip(totals);
         let states = all.map(|((slot, edited), Total { impressions, spend })| {
             let at = *slot as usize;
-            let counted = roll.bids[at].then_some(Counted { impressions, spend });
+            let counted = roll.bids[at].then_some(Counted { impressions, clicks: None, spend });
             let row = &self.rows[at];
             let fates = self.fates.get(&row.line.id).map_or(&[][..], Vec::as_slice);
             let recent = tallies.recent(at);

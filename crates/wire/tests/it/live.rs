@@ -3,7 +3,7 @@
 use serde_json::Value;
 use wire::live::{
     Flags, Kind, Message, Pacing, Period, Reason, Refill, Refusal, Status, acknowledge, delta,
-    resync, snapshot, sparks, watch,
+    patch, resync, snapshot, sparks, watch,
 };
 use wire::{EncodeError, FrameError, Verdict};
 
@@ -54,6 +54,9 @@ macro_rules! plain {
             2_345,
             121_111,
             90_000,
+            3_900_000_000,
+            1_560_000,
+            19_500,
         )
     };
 }
@@ -85,6 +88,9 @@ macro_rules! extreme {
             0,
             1,
             1,
+            NULL_I64,
+            NULL_U64,
+            NULL_U64,
         )
     };
 }
@@ -97,7 +103,7 @@ macro_rules! window {
 
 /// At least one of each message, in the order of the schema.
 fn samples() -> Vec<Sample> {
-    let writers: [(&'static str, Writer); 8] = [
+    let writers: [(&'static str, Writer); 9] = [
         ("snapshot", write_snapshot),
         ("snapshot_empty", |buf| {
             let block = snapshot::Block::new(1, NOW_MS, 3, 0, 0, 0);
@@ -112,6 +118,16 @@ fn samples() -> Vec<Sample> {
         ("delta_empty", |buf| {
             let block = delta::Block::new(3, NOW_MS, 3, 0);
             Ok(delta::encode(buf, &block)?.states(&[])?.windows(&[])?.finish())
+        }),
+        ("patch", |buf| {
+            // Of row 1 the status, what is spent and its impressions; of row 0 a lower word, and a window of a week.
+            let masks = [1 << 1 | 0b11 << 6 | 0b11 << 38, 1 << 10 | 1 << 42 | 0b1111 << 56];
+            let changes = [patch::Change::new(1, masks[0]), patch::Change::new(0, masks[1])];
+            let words: [u32; 11] =
+                [0x05_08_0a_03, 1, 0x20_0000, 7, 1, 1_600_000, 1 << 3, 10_000_000, 0, 8_200_000, 0];
+            let words: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).collect();
+            let block = patch::Block::new(6, NOW_MS + 4_000, 3, 0);
+            Ok(patch::encode(buf, &block)?.changes(&changes)?.words(&words)?.finish())
         }),
         ("sparks", |buf| {
             let sparks =
@@ -229,11 +245,13 @@ fn a_page_reads_by_words_of_32_bits() {
         size_of::<snapshot::State>(),
         size_of::<snapshot::Window>(),
         size_of::<delta::Block>(),
+        size_of::<patch::Block>(),
+        size_of::<patch::Change>(),
         size_of::<sparks::Block>(),
         size_of::<sparks::Spark>(),
         size_of::<sparks::Step>(),
     ];
-    assert_eq!(lens, [32, 44, 144, 24, 24, 20, 8, 8], "mend docs/api.md");
+    assert_eq!(lens, [32, 44, 168, 24, 24, 24, 12, 20, 8, 8], "mend docs/api.md");
     assert!(lens.iter().all(|len| len % 4 == 0));
 }
 
