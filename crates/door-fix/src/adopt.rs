@@ -91,11 +91,11 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
             })
         });
         let numbers: Vec<usize> = numbers.collect();
-        let known = self.seats.len();
+        let (known, max) = (self.seats.len(), config.orders_max);
         let renumbered = config.sessions.into_iter().map(|one| numbered(one, &numbers));
         let (old, new): (Vec<_>, Vec<_>) =
             numbers.iter().copied().zip(renumbered).partition(|(at, _)| *at < known);
-        let new = new.into_iter().map(|(_, one)| Seat::new(one, self.secret));
+        let new = new.into_iter().map(|(_, one)| Seat::new(one, max, self.secret));
         let new = new.collect::<Result<Vec<Seat>, ValueError>>()?;
         // Nothing fails from here on.
         self.flush(clock);

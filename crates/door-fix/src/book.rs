@@ -11,8 +11,6 @@ use table::Secret;
 pub(crate) use crate::known::State;
 use crate::known::{Entry, KnownIds, Of, Records, Slot};
 
-/// How many ids of a venue are known. Each takes about 200 bytes of memory.
-const IDS_MAX: usize = 1 << 20;
 /// How long an id is known after its order is closed, or after it was asked by.
 const KNOWN_MS: u64 = 24 * 3_600_000;
 /// Records that need not count before the oldest are written again.
@@ -24,9 +22,6 @@ const ID: u8 = b'I';
 const FORGET: u8 = b'F';
 const KEEP: u8 = b'K';
 const GIVEN: u8 = b'G';
-
-/// How many records are looked at for an id that may go although its order is not closed.
-const LOOKED_AT_MAX: usize = 1_024;
 
 /// Stands for all ids that the book does not know, of a venue that began with one client: they are that client's. It is there until an id of
 /// another one is forgotten, because until then what is not known is from before the book, or was forgotten and that client's.
@@ -51,12 +46,8 @@ pub(crate) struct Book {
 }
 
 impl Book {
-    /// An empty book of a venue. Who does not know the secret cannot choose ids that are slow to find.
-    pub(crate) fn of_venue(secret: Secret) -> Book {
-        Book::new(IDS_MAX, secret)
-    }
-
-    fn new(max: usize, secret: Secret) -> Book {
+    /// Makes an empty book of a venue, with room for so many ids. Who does not know the secret cannot choose ids that are slow to find.
+    pub(crate) fn new(max: usize, secret: Secret) -> Book {
         Book {
             max,
             clients: Vec::new(),
@@ -192,36 +183,6 @@ impl Book {
             self.remove_known(slot);
         }
         store.put(&[FORGET])
-    }
-
-    /// Makes room for ids of the one client that a venue has: its ids take half of the room, so that others have some if they come. Those of
-    /// open orders go, too, the oldest first: as long as nobody else has come, what is not known is that client's.
-    pub(crate) fn make_room_for_one(
-        &mut self,
-        client: &str,
-        more: usize,
-        store: &mut dyn MessageStore,
-    ) -> Result<(), StoreError> {
-        for _ in 0..more + AT_ONCE {
-            if self.ids.len() + more <= self.max / 2 {
-                break;
-            }
-            if !self.spare.is_empty() {
-                self.forget_oldest(store)?;
-                continue;
-            }
-            let Book { records, ids, clients, .. } = self;
-            let may_go = |of: Of| match of {
-                Of::Id(slot) => {
-                    let owner = &clients[ids.entry(slot).client as usize];
-                    (*ids.id(slot) != *BEFORE && owner == client).then_some(slot)
-                }
-                Of::Message => None,
-            };
-            let Some(slot) = records.find(LOOKED_AT_MAX, may_go) else { break };
-            self.forget_known(slot, store)?;
-        }
-        Ok(())
     }
 
     /// Reports whether there is room for so many more ids.
@@ -457,33 +418,23 @@ mod tests {
         assert_eq!(known(&again).len(), 4);
     }
 
-    /// Others have room if they come, and what is forgotten is still known to be the one client's.
+    /// What closed orders leave is still known to be the one client's, until an id of another one is forgotten.
     #[test]
-    fn ids_of_the_only_client_take_half_of_the_room() {
-        let (mut book, mut store) = (empty(8), MemoryStore::new(0));
+    fn open_orders_of_the_only_client_stay_and_closed_ones_go() {
+        let (mut book, mut store) = (empty(4), MemoryStore::new(0));
         book.begin_with("A", &mut store).unwrap();
-        let make_room = |book: &mut Book, store: &mut MemoryStore, client| {
-            book.make_room_for_one(client, 1, store).unwrap();
-        };
-        for id in 0..100 {
-            make_room(&mut book, &mut store, "A");
-            let state = if id == 99 { State::Closed } else { State::Live };
-            note(&mut book, &mut store, id, state, 0);
-            assert!(book.ids.len() <= 4 && book.fills().is_none());
-        }
+        (0..4).for_each(|id| note(&mut book, &mut store, id, State::Live, 0));
+        assert!(!book.has_room(1));
+        note(&mut book, &mut store, 0, State::Closed, 0);
+        note(&mut book, &mut store, 4, State::Live, 0);
         let newest: Vec<_> = known(&book).into_iter().map(|one| one.0).collect();
-        assert_eq!(newest, [&b""[..], b"11=97", b"11=98", b"11=99"]);
-        make_room(&mut book, &mut store, "A");
-        assert_eq!(book.owner(b"11=99"), None, "what is closed goes first");
-        let mut again = empty(8);
+        assert_eq!(newest, [&b""[..], b"11=1", b"11=2", b"11=3", b"11=4"]);
+        assert_eq!((book.has_room(1), book.owner_before()), (false, Some("A")));
+        let mut again = empty(4);
         assert_eq!(again.load(&mut store), 0);
         assert_eq!((known(&again), again.owner_before()), (known(&book), Some("A")));
-        // Of another client nothing is dropped for it but what is closed; then nobody knows any more whose the rest is.
-        note(&mut book, &mut store, 100, State::Live, 0);
-        make_room(&mut book, &mut store, "B");
-        assert_eq!(book.ids.len(), 4, "A's open orders stay");
         book.note(b"11=b", "B", State::Closed, 0, &mut store).unwrap();
-        make_room(&mut book, &mut store, "B");
+        book.note(b"11=5", "A", State::Live, 0, &mut store).unwrap();
         assert_eq!((book.owner(b"11=b"), book.owner_before()), (None, None));
     }
 }

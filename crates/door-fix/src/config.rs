@@ -10,6 +10,9 @@ use crate::peer::{AddressRange, Peer};
 /// The longest BodyLength (9) that may be configured: a frame is below 2^31 bytes.
 const BODY_BYTES_MAX: usize = 1 << 30;
 
+/// Open orders of a venue, each of about 200 bytes of memory.
+const ORDERS_MAX: usize = 1 << 20;
+
 /// DefaultApplVerID (1137) of the one version of the application that there is with `FIXT.1.1`.
 const FIX_50_SP2: &str = "9";
 
@@ -227,6 +230,8 @@ impl SessionKeys {
 #[derive(Clone, Debug)]
 pub struct FixSessions {
     pub(crate) sessions: Vec<Checked>,
+    /// How many ids of open orders a venue's book has room for.
+    pub(crate) orders_max: usize,
 }
 
 /// One session of either kind.
@@ -382,7 +387,13 @@ impl FixSessions {
             })
             .collect();
         sessions.splice(0..0, clients);
-        Ok(FixSessions { sessions })
+        Ok(FixSessions { sessions, orders_max: ORDERS_MAX })
+    }
+
+    /// Says how many open orders the book of each venue has room for; 1,048,576 where nobody does.
+    #[must_use]
+    pub fn with_orders_max(self, orders_max: usize) -> FixSessions {
+        FixSessions { orders_max, ..self }
     }
 
     /// Returns the name and the durability of each session, in the order of their numbers: what a store is to be made of.

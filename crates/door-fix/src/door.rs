@@ -143,7 +143,7 @@ pub enum Happening {
     /// **Alarm.** A venue's message has no client that it could go to. It is in the venue's store, and kept until [`Door::give_kept`] or the
     /// venue's `unaddressed` names a client.
     Unaddressed(usize),
-    /// **Alarm.** A venue knows so many ids of orders that are not closed, 7/8 of those that it has room for (1,048,576).
+    /// **Alarm.** A venue knows so many ids of orders that are not closed, 7/8 of those that it has room for.
     IdsFill(usize, usize),
     /// **Alarm.** A new order was refused: the venue has no room for its id.
     IdsFull(usize),
@@ -208,7 +208,8 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         guard: G,
         secret: Secret,
     ) -> Result<Door<S, G>, ValueError> {
-        let seats = config.sessions.into_iter().map(|one| Seat::new(one, secret));
+        let max = config.orders_max;
+        let seats = config.sessions.into_iter().map(|one| Seat::new(one, max, secret));
         let seats = seats.collect::<Result<Vec<Seat>, ValueError>>()?;
         let (index, happenings, ready) = (Index::new(FIELDS_MAX), Vec::new(), Vec::new());
         let half_logons = HalfLogons::default();

@@ -265,16 +265,9 @@ pub(crate) enum Of {
 pub(crate) struct Records {
     /// The number of the first one.
     base: u64,
-    /// The first one counts.
-    cells: VecDeque<Cell>,
+    /// What each is of that counts, the first one does.
+    cells: VecDeque<Option<Of>>,
     live: usize,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Cell {
-    Counts(Of),
-    /// This one does not count, nor do those behind it that are less than so many steps away.
-    Gone(u32),
 }
 
 impl Records {
@@ -288,9 +281,9 @@ impl Records {
             self.base = record;
         }
         while self.base + (self.cells.len() as u64) < record {
-            self.cells.push_back(Cell::Gone(1));
+            self.cells.push_back(None);
         }
-        self.cells.push_back(Cell::Counts(of));
+        self.cells.push_back(Some(of));
         self.live += 1;
     }
 
@@ -298,52 +291,17 @@ impl Records {
     pub(crate) fn remove(&mut self, record: u64) -> Option<Of> {
         let at = usize::try_from(record.checked_sub(self.base)?).ok()?;
         let cell = self.cells.get_mut(at)?;
-        let Cell::Counts(of) = *cell else { return None };
-        *cell = Cell::Gone(1);
+        let of = cell.take()?;
         self.live -= 1;
-        while self.cells.pop_front_if(|cell| matches!(cell, Cell::Gone(_))).is_some() {
+        while self.cells.pop_front_if(|cell| cell.is_none()).is_some() {
             self.base += 1;
         }
         Some(of)
     }
 
-    /// What is wanted of the oldest records that count, of which so many are looked at.
-    pub(crate) fn find<T>(
-        &mut self,
-        most: usize,
-        mut wanted: impl FnMut(Of) -> Option<T>,
-    ) -> Option<T> {
-        let mut at = 0;
-        for _ in 0..most {
-            at = self.counts_from(at);
-            let Cell::Counts(of) = *self.cells.get(at)? else { return None };
-            if let Some(found) = wanted(of) {
-                return Some(found);
-            }
-            at += 1;
-        }
-        None
-    }
-
-    /// The place of the first record from a place on that counts. What is passed over is one step the next time: where the oldest ids go
-    /// one by one behind a record that stays, each walk would else be longer than the one before.
-    fn counts_from(&mut self, from: usize) -> usize {
-        let mut at = from;
-        while let Some(Cell::Gone(steps)) = self.cells.get(at) {
-            at += *steps as usize;
-        }
-        if let Some(Cell::Gone(steps)) = self.cells.get_mut(from) {
-            *steps = u32::try_from(at - from).unwrap_or(u32::MAX);
-        }
-        at
-    }
-
     /// Those that count, the oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, Of)> {
-        (self.base..).zip(&self.cells).filter_map(|(record, cell)| match cell {
-            Cell::Counts(of) => Some((record, *of)),
-            Cell::Gone(_) => None,
-        })
+        (self.base..).zip(&self.cells).filter_map(|(record, of)| Some((record, (*of)?)))
     }
 
     pub(crate) fn first(&self) -> Option<u64> {
@@ -422,26 +380,8 @@ mod tests {
                 }
                 prop_assert_eq!(records.first(), tree.keys().next().copied());
                 prop_assert_eq!(records.len(), tree.len());
-                // The fourth of them, and one that is not there.
-                let mut looked_at = Vec::new();
-                let all = records.find(4, |of| { looked_at.push(of); None::<()> });
-                prop_assert!(all.is_none());
-                prop_assert_eq!(looked_at, tree.values().take(4).copied().collect::<Vec<_>>());
             }
             prop_assert!(records.iter().eq(tree));
-        }
-    }
-
-    /// The oldest go behind one that stays: no walk passes over what the ones before it passed over.
-    #[test]
-    fn what_is_gone_is_passed_over_once() {
-        let mut records = Records::default();
-        (0..10_000).for_each(|record| records.push(record, Of::Id(record.try_into().unwrap())));
-        for gone in 1..9_999_u32 {
-            let found = records.find(2, |of| (of != Of::Id(0)).then_some(of));
-            assert_eq!(found, Some(Of::Id(gone)));
-            assert!(!matches!(records.cells[1], Cell::Gone(steps) if steps != gone - 1), "{gone}");
-            records.remove(gone.into());
         }
     }
 

@@ -41,12 +41,12 @@
 //! refused, unless `cl_ord_id_prefix` keeps their ClOrdIDs apart.
 //!
 //! Whose an id is stands in a book beside the venue's messages ([`fix_session::MessageStores::book`]) and changes with them: kill -9 leaves
-//! both or neither. It has room for 1,048,576 ids of a venue. Those of open orders stay; those of closed ones and of requests are known for
+//! both or neither. It has room for `orders_max` ids of a venue. Those of open orders stay; those of closed ones and of requests are known for
 //! 24 h, or until there is no room. When 7/8 of the room is taken by open orders, [`Happening::IdsFill`] says so; when all is, a new order is
 //! refused and [`Happening::IdsFull`] says so. A venue has a book from its first order on, also with one client, so whoever comes later, by
 //! [`Door::adopt`] or by another configuration at the next start, gets and takes over nothing of that one's. A book that begins with one client
 //! says first that what it does not know is that client's, until an id of another one is forgotten; an `unaddressed` that names somebody counts
-//! more. While there is one client, its ids take half of the room and no order is refused for it: then the oldest ids of open orders go.
+//! more.
 //!
 //! # Nothing is learnt by probing
 //! A connection whose first message is anything but the Logon of a session that it may have is closed without a byte. So is a second

@@ -217,8 +217,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
     ) {
         let new = claims.new_ids().len();
         let room = self.seats[to].book.as_ref().is_none_or(|book| book.has_room(new));
-        let is_shared = self.seats[to].others().len() > 1;
-        if !room && is_shared && message.msg_type() != b"F" {
+        if !room && message.msg_type() != b"F" {
             self.happenings.push(Happening::IdsFull(to));
             self.tie_if_touched(at, to);
             return self.refuse_order(at, message, Cause::NoRoom, clock);
@@ -258,13 +257,9 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         // Away while the venue's book is written; no message of the client is in work meanwhile.
         let client = std::mem::take(&mut self.seats[at].keys.name);
         let seat = &self.seats[venue];
-        let is_shared = seat.others().len() > 1;
         // Where orders do not grow too old, nobody asks whether a report has come: writing that down is saved.
         let ages = seat.max_order_age_ms() > 0;
         let fills = self.with_book(venue, |book, store| {
-            if !is_shared {
-                book.make_room_for_one(&client, claims.new_ids().len(), store)?;
-            }
             for (id, state) in claims.new_ids() {
                 let state = if state == State::Sent && !ages { State::Live } else { state };
                 book.note(id, &client, state, clock.ms, store)?;

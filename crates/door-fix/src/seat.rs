@@ -83,11 +83,15 @@ impl Back {
 }
 
 impl Seat {
-    pub(crate) fn new(checked: Checked, secret: Secret) -> Result<Seat, ValueError> {
+    pub(crate) fn new(
+        checked: Checked,
+        ids_max: usize,
+        secret: Secret,
+    ) -> Result<Seat, ValueError> {
         let Checked { keys, kind, config, dictionary } = checked;
         let Back { spec, behind, named } = Back::new(kind, dictionary);
         // Also with one client: who comes later must not take its orders over.
-        let book = spec.is_none().then(|| Box::new(Book::of_venue(secret)));
+        let book = spec.is_none().then(|| Box::new(Book::new(ids_max, secret)));
         Ok(Seat {
             keys,
             spec,

@@ -272,6 +272,7 @@ config! {
         tls_clients: String = String::new() => live, " PEM: who signs the certificates that every client must then show.";
         messages_keep_days: u64 = 30, [1..=3_650], " Messages of sessions are kept this long at most, days; those that a peer may still ask for are always kept.";
         messages_bytes_max: u64 = 10_737_418_240, [1 << 20..=1 << 44], " Messages of a session are kept up to this many bytes.";
+        orders_max: usize = 1_048_576, [1..=16_777_216], " Maximum open orders of a venue, each of about 200 bytes of memory; further ones are refused, cancels and reports pass.";
     }
     keys ("The keys door: bulk encryption over HTTP, for clients of Transit (OpenBao, Vault).") {
         listen: Listen = Listen::by_default(7703), " Address of the keys door, or `\"\"`: the door is off. Beyond loopback `tls_cert`, `tls_key` and `tokens_file` are required.";

@@ -40,7 +40,7 @@ pub fn sessions(config: &Config) -> Result<FixSessions, Vec<ConfigError>> {
         check_tls(entry, &mut faults);
         judged.venue(spec, faults);
     }
-    judged.together()
+    judged.together().map(|sessions| sessions.with_orders_max(config.fix.orders_max))
 }
 
 /// Returns what is wrong with the sessions; the files that they name are judged by [`judge_files`].

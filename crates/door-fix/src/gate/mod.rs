@@ -549,7 +549,6 @@ fn of(happening: &crate::Happening) -> Option<usize> {
         | Happening::IdsLost(session, _)
         | Happening::NotSentAgain(session)
         | Happening::UnknownRejected(session) => Some(*session),
-        _ => None,
     }
 }
 

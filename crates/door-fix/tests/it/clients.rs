@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use door_fix::{Checks, FixSessions, Happening, Route, SessionSpec, Unaddressed, VenueSpec};
+use door_fix::{Checks, Door, FixSessions, Happening, Route, SessionSpec, Unaddressed, VenueSpec};
 use fix_session::{MemoryStore, MessageStores};
 use fix_store::{FileStores, NumbersFile, Options};
 
@@ -178,6 +178,32 @@ fn an_id_of_another_client_is_refused() {
     assert_eq!(floor.says(1, "35=D|11=d|526=s|"), "V: 35=D|11=d|526=s|");
     assert_eq!(floor.says(2, "35=8|11=d|526=s|150=F|"), "B: 35=8|11=d|526=s|150=F|");
     assert_eq!(floor.says(2, "35=8|526=s|150=I|"), "");
+}
+
+#[test]
+fn with_no_room_orders_are_refused_and_cancels_and_reports_pass() {
+    let (clients, venues) = specs(["", ""], |_| {});
+    let stores = || (0..3).map(|_| MemoryStore::new(START_UNIX_MS)).collect::<Vec<_>>();
+    let sessions = FixSessions::new(clients.clone(), venues.clone()).unwrap().with_orders_max(2);
+    let mut desk = Desk::passing("FIX.4.4", clients, venues, stores(), ());
+    desk.door = Door::new(sessions, stores(), (), table::Secret::new(11)).unwrap();
+    let mut floor = Floor::open(desk, [1; 3]);
+    for id in ["a", "b"] {
+        floor.says(0, &format!("35=D|11={id}|55=X|"));
+    }
+    let refused = floor.says(0, "35=D|11=c|55=X|");
+    assert!(refused.contains("|39=8|") && refused.contains("|58=too many open orders|103=99|"));
+    let refused = floor.says(0, "35=G|11=d|41=a|");
+    assert!(refused.starts_with("A: 35=9|11=d|") && refused.contains("|102=99|"), "{refused}");
+    let is_full = |one: &&Happening| **one == Happening::IdsFull(VENUE);
+    assert_eq!(floor.desk.happenings.iter().filter(is_full).count(), 2);
+    assert_eq!(floor.says(0, "35=F|11=x|41=a|"), "V: 35=F|11=x|41=a|");
+    let cancelled = "35=8|11=x|41=a|39=4|150=4|";
+    assert_eq!(floor.says(2, cancelled), format!("A: {cancelled}"));
+    assert_eq!(floor.says(0, "35=D|11=c|55=X|"), "V: 35=D|11=c|55=X|");
+    assert!(floor.says(0, "35=D|11=e|55=X|").contains("too many open orders"));
+    let filled = "35=8|11=b|39=2|150=F|";
+    assert_eq!(floor.says(2, filled), format!("A: {filled}"), "the oldest is known");
 }
 
 #[test]
