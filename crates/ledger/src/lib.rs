@@ -69,7 +69,9 @@ pub use message::{
     billing_deadline_ms,
 };
 pub use money::Amount;
-pub use named::{LegAmounts, NamedError, NamedHold, NamedLeg, NamedRefusal};
+pub use named::{
+    LegAmounts, NamedAnswer, NamedError, NamedHold, NamedKind, NamedLeg, NamedRefusal, NamedSay,
+};
 pub use part::{Keeps, MARKS_BYTES, Part, Stage};
 pub use purse::{At, PurseOptions, Purses};
 pub use record::{Clock, Door, EDIT_TEXT_MAX, EditAction, OPERATOR_TEXT_MAX, Origin, Record};

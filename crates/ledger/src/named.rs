@@ -54,6 +54,41 @@ pub struct NamedHold {
     pub legs: Vec<NamedLeg>,
 }
 
+/// What a door says of one of its named holds. Whose it is the bank knows, not the door's word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedSay {
+    /// Which of the three it is.
+    pub kind: NamedKind,
+    /// See [`NamedHold::key`].
+    pub key: u128,
+    /// See [`NamedHold::label`]. Of an end: none.
+    pub label: Box<str>,
+    /// See [`NamedHold::legs`]. Of an end: none.
+    pub legs: Vec<NamedLeg>,
+}
+
+/// What [`NamedSay`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NamedKind {
+    /// [`crate::Bank::ask_named`].
+    Ask,
+    /// [`crate::Bank::state_named`].
+    Fact,
+    /// [`crate::Bank::end_named`].
+    End,
+}
+
+/// What became of a [`NamedSay`]: done, or so before (false), or why not.
+pub type NamedAnswer = Result<bool, NamedRefusal>;
+
+impl NamedSay {
+    /// The end of the hold with this key.
+    #[must_use]
+    pub fn end(key: u128) -> NamedSay {
+        NamedSay { kind: NamedKind::End, key, label: "".into(), legs: Vec::new() }
+    }
+}
+
 /// What is wrong with what is said of a named hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NamedError {
@@ -103,6 +138,10 @@ pub enum NamedRefusal {
     },
     /// There is no room for another named hold.
     Busy,
+    /// The journal cannot seal records at the moment: ask or state it again.
+    Journal,
+    /// The door keeps no named holds: see `weir_door::Door::NAMED`.
+    NoDoor,
 }
 
 impl From<NamedError> for NamedRefusal {

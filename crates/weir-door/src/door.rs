@@ -16,9 +16,10 @@ use weir_till::{Reply, Till};
 
 use crate::counters::WorkerCounters;
 use crate::heard::Heard;
+use crate::named::NamedDoor;
 
 /// What those who measure and show a door know of it.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct DoorFacts {
     /// `Door::NAME`, as in `weir_config::doors`.
     pub name: &'static str,
@@ -32,6 +33,8 @@ pub struct DoorFacts {
     pub outcomes: fn(&[Arc<WorkerCounters>]) -> Outcomes,
     /// Whose memos it keeps, and what judges them in the bank's turn.
     pub judge: Option<(ledger::Door, MemoJudge)>,
+    /// Whose named holds it keeps, and its table of them.
+    pub named: Option<NamedDoor>,
     /// What judges the scopes of its tokens.
     pub scopes: Option<CheckScopes>,
 }
@@ -53,8 +56,23 @@ impl DoorFacts {
             requests: D::REQUESTS,
             outcomes: D::outcomes,
             judge: D::JUDGE,
+            named: D::NAMED,
             scopes: D::SCOPES,
         }
+    }
+
+    /// Whether each named hold is of one door at most.
+    #[must_use]
+    pub const fn are_apart(all: &[DoorFacts]) -> bool {
+        let (mut seen, mut at) = (0_u64, 0);
+        while at < all.len() {
+            let bit = if let Some(named) = all[at].named { 1 << named.door as u8 } else { 0 };
+            if seen & bit != 0 {
+                return false;
+            }
+            (seen, at) = (seen | bit, at + 1);
+        }
+        true
     }
 
     /// Requests that a worker decided about, over all kinds.
@@ -90,6 +108,8 @@ pub trait Door {
     const REQUESTS: &'static [RequestKind] = &[];
     /// Whose memos it keeps, and what judges them in the bank's turn; `None`: it keeps none.
     const JUDGE: Option<(ledger::Door, MemoJudge)> = None;
+    /// Whose named holds it keeps, and its table of them; `None`: it keeps none.
+    const NAMED: Option<NamedDoor> = None;
     /// What judges the scopes of its tokens; `None`: they are budgets.
     const SCOPES: Option<CheckScopes> = None;
     /// What it keeps per connection.
@@ -385,6 +405,11 @@ macro_rules! doors {
                 $name,
             )+
         }
+
+        const _: () = assert!(
+            $crate::DoorFacts::are_apart(<$set as $crate::DoorSet>::FACTS),
+            "two doors of a set keep the same named holds",
+        );
 
         impl $crate::DoorSet for $set {
             type Session = $session;

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use door_transport::{ConnId, DialFailure, DialId};
-use ledger::{Claimed, MemoAnswer, Owner};
+use ledger::{Claimed, MemoAnswer, NamedAnswer, Owner};
 use weir_till::{Answer, Reply};
 use wire::Verdict;
 
@@ -17,6 +17,8 @@ pub enum Heard<'a> {
     Claimed(Reply, Claimed),
     /// What became of a memo: [`weir_till::Till::memo`]. It is sealed, with its money, or nothing of it is there.
     Recorded(Reply, MemoAnswer),
+    /// What became of each of the named holds of [`weir_till::Till::named`], in its order; what was done is sealed.
+    Named(Reply, Vec<NamedAnswer>),
     /// The budget of the grant that the bank was asked about with [`weir_till::Till::owner`]; `None`: nothing is known of the grant.
     Owner(Reply, Option<Owner>),
     /// The bank has taken everything that was said before [`weir_till::Till::echo`].

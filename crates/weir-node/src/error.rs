@@ -70,6 +70,20 @@ pub enum StartError {
     /// The spend door.
     #[error("spend: {0}")]
     Spend(String),
+    /// A door could not compare its table of named holds with the bank's.
+    #[error("{door}: {why}")]
+    Named {
+        /// The door.
+        door: &'static str,
+        /// What is wrong, and what to do.
+        why: String,
+    },
+    /// What doors said of named holds at the start is not sealed.
+    #[error("the journal did not seal {said} changes of named holds in time; is the disk full, slow or failing?")]
+    Unsealed {
+        /// How many they are.
+        said: usize,
+    },
     /// The event loop.
     #[error("transport: {0}")]
     Transport(String),

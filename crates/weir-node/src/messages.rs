@@ -7,7 +7,7 @@ use gate_auction::Fates;
 use gate_pacing::Pace;
 use ledger::{Claimed, KeyRing, MemoAnswer, ToBank, ToWorker};
 use weir_budgets::templates::Templates;
-use weir_till::{Answer, Apart, Made, Question, Snapshot};
+use weir_till::{Answer, Apart, Made, NamedRequest, Question, Snapshot};
 use wire::Verdict;
 
 /// From a worker to the bank.
@@ -15,7 +15,7 @@ use wire::Verdict;
 pub(crate) enum Up {
     /// The ledger's business.
     Ledger(ToBank),
-    /// The ledger's business, of requests with keys of idempotency, of memos, and of askers whose scopes it judges.
+    /// The ledger's business, of requests with keys of idempotency, of memos, of named holds, and of askers whose scopes it judges.
     Apart(Box<Apart>),
     /// A client's question; `conn` comes back with the answer.
     Question { conn: u64, question: Question },
@@ -42,6 +42,8 @@ pub(crate) enum Down {
     Claimed { reply: u64, claimed: Box<Claimed> },
     /// What became of a memo of a door.
     Memo { reply: u64, answer: Box<MemoAnswer> },
+    /// What became of named holds.
+    Named(Box<NamedRequest>),
     /// A new configuration and the parameters of its plans, in force from the next batch on.
     Snapshot(Arc<Snapshot>, Box<[Pace]>),
     /// New parameters of all plans, by slot.

@@ -28,7 +28,7 @@ use weir_till::{Facts, Till, stages::WorkerProbes};
 use crate::bank::Callers;
 use crate::bank::keys;
 use crate::bank::recover::recover;
-use crate::bank::{BankProbes, BankThread, Command, Link};
+use crate::bank::{BankProbes, BankThread, Command, Link, ask};
 use crate::certificates::Certificates;
 use crate::doors::Desks;
 use crate::doors::{self, DoorTerms, Doors, Parts};
@@ -245,7 +245,7 @@ impl Engine {
         let keys = start.keys.ring(&start.bank);
         let (commands, inbox) = mpsc::channel();
         let (secret, tick_ms) = (table::Secret::new(facts.secret), config.pacing.tick_ms);
-        let (slots, rest) = (start.bank.slots(), cores.rest);
+        let (slots, rest, said) = (start.bank.slots(), cores.rest, start.named.said);
         let callers = Callers::new(answer_secret(&start.bank), tokens.of("spend").cloned());
         let bank = spawn("bank", move || {
             confine(&rest);
@@ -284,15 +284,20 @@ impl Engine {
             run,
             run_id,
         };
-        engine.with_workers(&common, seats)
+        engine.with_workers(&common, said, seats)
     }
 
-    /// Starts a worker at each seat; if one cannot start, all that runs is stopped.
+    /// Starts a worker at each seat, once what doors `said` of named holds is sealed; if one cannot start, all that runs is stopped.
     fn with_workers(
         mut self,
         common: &Common,
+        said: usize,
         seats: impl Iterator<Item = Seat>,
     ) -> Result<Engine, StartError> {
+        if said > 0 && ask(&self.commands, |reply| Command::Seal { reply }).is_none() {
+            let _ = self.stop(|| ());
+            return Err(StartError::Unsealed { said });
+        }
         for (number, seat) in seats.enumerate() {
             match common.start_worker(number, seat) {
                 Ok(worker) => self.workers.push(worker),

@@ -15,7 +15,7 @@ use gate_pacing::Pace;
 use ledger::{ToBank, ToWorker};
 use table::ring::{Receiver, SendError, Sender};
 use weir_door::{DoorSet, FailedDial, Heard, WorkerCounters};
-use weir_till::{Reply, Snapshot, Till};
+use weir_till::{NamedRequest, Reply, Snapshot, Till};
 
 use crate::memory::{self, Part};
 use crate::messages::{Down, Old, Up};
@@ -144,6 +144,7 @@ impl<D: DoorSet> Worker<D> {
                 Down::Memo { reply, answer } => {
                     self.tell(reply, |reply| Heard::Recorded(reply, *answer), outbox);
                 }
+                Down::Named(request) => self.tell_named(request, outbox),
                 Down::Ledger(message) => till.take(message),
                 Down::Templates(templates) => till.opened.configure(templates),
                 Down::Opened(handle, made) => {
@@ -182,6 +183,15 @@ impl<D: DoorSet> Worker<D> {
             }
         }
         DOWN_MAX
+    }
+
+    /// Tells a door what became of its named holds, unless some are asked for again.
+    #[cold]
+    fn tell_named(&mut self, request: Box<NamedRequest>, outbox: &mut Outbox<'_, D::Session>) {
+        if let Some((reply, answers)) = self.till.named_answered(request) {
+            let heard = Heard::Named(reply, answers);
+            self.doors.heard(reply.door.into(), &mut self.till, heard, outbox);
+        }
     }
 
     /// Tells a door what the bank answers to it.
@@ -456,6 +466,9 @@ impl<D: DoorSet> Service for Worker<D> {
         if outbox.stopping() && !std::mem::replace(&mut self.stopping, true) {
             self.tell_all(|| Heard::Stopping, outbox);
         }
+        while let Some(request) = self.till.named_due() {
+            self.tell_named(request, outbox);
+        }
         self.doors.turn(&mut self.till, outbox);
         self.till.lap(WorkerStage::FromBank, taken);
         self.run_timers();
@@ -467,8 +480,9 @@ impl<D: DoorSet> Service for Worker<D> {
         self.till.lap(WorkerStage::FromBank, 0);
         self.publish();
         self.till.lap(WorkerStage::Gauges, 1);
-        let waits_ms = self.doors.wait_ms(&mut self.till);
-        let wait_ms_max = waits_ms.map_or(IDLE_MS, |waits_ms| waits_ms.clamp(1, IDLE_MS));
+        let waits_ms = self.doors.wait_ms(&mut self.till).unwrap_or(IDLE_MS);
+        let again_ms = self.till.named_wait_ms().unwrap_or(IDLE_MS);
+        let wait_ms_max = waits_ms.min(again_ms).clamp(1, IDLE_MS);
         let drained = self.till.questions.is_empty() && self.doors.is_drained();
         Turn { wait_ms_max, spin: false, drained }
     }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use access::Principal;
 use ledger::{Keyed, ToBank};
 
+use crate::NamedRequest;
+
 /// A message to the bank that no purse sends.
 #[derive(Clone, Debug)]
 pub struct Apart {
@@ -23,6 +25,8 @@ pub enum ApartMessage {
     Keyed(Keyed),
     /// [`ToBank::Resolve`], of somebody whom scopes limit.
     Resolve(ToBank),
+    /// About named holds.
+    Named(Box<NamedRequest>),
 }
 
 impl Apart {

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  a door ── Ask ──▶ Till: check ─▶ plan ─▶ purse ─▶ Hold        or a Verdict, why not
-//!    ▲                 │ resolve, claim, memo, open, echo, question
+//!    ▲                 │ resolve, claim, memo, named, open, echo, question
 //!    │                 ▼
 //!    └── Reply ◀──── the bank, once it is sealed
 //! ```
@@ -31,6 +31,7 @@ mod books;
 pub mod cells;
 mod fill_wait;
 mod money;
+mod named;
 mod opened;
 mod pending;
 mod questions;
@@ -44,6 +45,7 @@ pub use apart::{Apart, ApartMessage};
 pub use books::{BookLine, Totals};
 pub use fill_wait::{FillWait, Waits};
 pub use money::{Ask, Money};
+pub use named::NamedRequest;
 pub use opened::{Made, OPENINGS_MAX, Opened};
 pub use pending::{Arrivals, DueQueue, Owed, Pending};
 pub use questions::{Answer, BudgetStanding, Question, Questions};

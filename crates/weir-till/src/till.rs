@@ -14,6 +14,7 @@ use probe::NodeClock;
 use wire::{BudgetName, Handle, Reason, Verdict};
 
 use crate::apart::{Apart, ApartMessage};
+use crate::named::NamedRequest;
 use crate::opened::{Made, Opened};
 use crate::questions::{Question, Questions};
 use crate::refusals::LastRefusals;
@@ -58,6 +59,8 @@ pub struct Till {
     pub made: Purses,
     /// For the bank, beside what the purses say. Bounded by what doors let wait.
     pub apart: VecDeque<Apart>,
+    /// Named holds that are asked for again, each at an instant of the steady clock.
+    pub(crate) named_later: Vec<(u64, Box<NamedRequest>)>,
     /// Echoes that doors asked for in this wake-up, at most one each.
     echoes: Vec<Reply>,
 }
@@ -96,6 +99,7 @@ impl Till {
             opened: Opened::default(),
             made,
             apart: VecDeque::new(),
+            named_later: Vec::new(),
             echoes: Vec::new(),
         }
     }
@@ -326,7 +330,7 @@ impl Till {
         self.say_apart(None, ApartMessage::Keyed(message));
     }
 
-    fn say_apart(&mut self, limited: Option<Arc<Principal>>, message: ApartMessage) {
+    pub(crate) fn say_apart(&mut self, limited: Option<Arc<Principal>>, message: ApartMessage) {
         self.apart.push_back(Apart { before: self.purses.unsent(), limited, message });
         self.urgent = true;
     }

@@ -5,6 +5,7 @@ import type { Term } from "../grid/filter";
 import { Model, type Summary, useSummary } from "../grid/model";
 import { STATUSES, words } from "../live/codes";
 import type { Feed } from "../live/feed";
+import { LiveText } from "../ui/LiveText";
 import { announce } from "../ui/announce";
 import { Choice, Chip, Empty } from "../ui/parts";
 import { budgets, count } from "../ui/numbers";
@@ -268,7 +269,7 @@ interface BarProps {
   choose: (intent: Intent) => void;
 }
 
-/** What changes at each tick is rendered by itself, or all of the page would be. */
+/** It is rendered by itself, or all of the page would be. */
 function StatusBar({ model, view, setView, may, choose }: BarProps) {
   const summary = useSummary(model);
   useAnnounced(summary);
@@ -279,7 +280,7 @@ function StatusBar({ model, view, setView, may, choose }: BarProps) {
       ) : summary.isComing || (summary.rows === 0 && model.feed.table?.rows !== 0) ? (
         <Coming feed={model.feed} />
       ) : (
-        <Counts summary={summary} view={view} setView={setView} />
+        <Counts summary={summary} model={model} view={view} setView={setView} />
       )}
       <UnreadChip unread={view.unread} remove={() => setView({ unread: [] })} />
       <FilterChips terms={view.terms} change={(terms) => setView({ terms })} />
@@ -334,7 +335,11 @@ function Coming({ feed }: { feed: Feed }) {
 /** Less than nothing remains, by a millionth at least. */
 const OVER_LIMIT: Term = { column: "available", is: "range", least: null, most: -0.000_001 };
 
-function Counts({ summary, view, setView }: { summary: Summary; view: View; setView: SetView }) {
+interface CountsProps extends Pick<BarProps, "model" | "view" | "setView"> {
+  summary: Summary;
+}
+
+function Counts({ summary, model, view, setView }: CountsProps) {
   const isChosen = (term: Term) => view.terms.some((one) => termText(one) === termText(term));
   // A second click takes the filter away again.
   const only = (term: Term) => {
@@ -351,7 +356,7 @@ function Counts({ summary, view, setView }: { summary: Summary; view: View; setV
       </span>
       {STATUSES.map(
         (status, i) =>
-          summary.statuses[i]! > 0 && (
+          summary.statuses[i]! && (
             <button
               key={status}
               type="button"
@@ -363,7 +368,7 @@ function Counts({ summary, view, setView }: { summary: Summary; view: View; setV
               title={`only ${words(status)}`}
             >
               <Chip status={status} />
-              <span className="figures">{count(summary.statuses[i]!)}</span>
+              <LiveText className="figures" on={model.onDraw} text={() => count(model.counts.statuses[i]!)} />
             </button>
           ),
       )}
@@ -375,15 +380,16 @@ function Counts({ summary, view, setView }: { summary: Summary; view: View; setV
           {count(summary.hidden)} made from templates are not shown
         </span>
       )}
-      {summary.over > 0 && (
+      {summary.isOver && (
         <button
           type="button"
           className="count count-over"
           aria-pressed={isChosen(OVER_LIMIT)}
           onClick={() => only(OVER_LIMIT)}
-          title="Spent and held exceed the limit: after late or large bills, or a lowered limit. Only these"
+          title="Spent and held exceed the limit: after late or large bills, executions beyond it, or a lowered limit. Only these"
         >
-          ▲ over limit <span className="figures">{count(summary.over)}</span>
+          ▲ over limit{" "}
+          <LiveText className="figures" on={model.onDraw} text={() => count(model.counts.over)} />
         </button>
       )}
     </>

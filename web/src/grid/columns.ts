@@ -1,9 +1,14 @@
 // What the grid knows of its columns: how to sort, filter and find them. How a cell is drawn stands in cells.ts.
 import { FLAG_NAMES, PACINGS, PERIODS, REASONS, STATUSES, VERDICTS } from "../live/codes";
 import {
+  type Bits,
   type RateColumn,
   type Table,
   type WideColumn,
+  bitsOf,
+  cpcOf,
+  cpmOf,
+  ctrOf,
   paceOf,
   tightestWindow,
   windowPart,
@@ -29,6 +34,8 @@ export interface Column {
   shown: boolean;
   /** What it is sorted by. */
   value(table: Table, row: number): number;
+  /** What of a row it is of: where other words change, it stays. Without, only another snapshot changes it. */
+  bits?: Bits;
   /** The same by row, where the table has it as it is. */
   doubles?(table: Table): Float64Array;
   /** Text columns and sets: what it is filtered by. */
@@ -49,8 +56,14 @@ const amount = (key: string, column: WideColumn, title: string, about: string, s
   align: "end",
   shown,
   value: (table, row) => table[column][row]!,
+  bits: bitsOf([column]),
   doubles: (table) => table[column],
 });
+/** A price, which is no amount of its own. */
+const price = (key: string, title: string, about: string, value: Column["value"], of: WideColumn): Column => {
+  const { doubles: _, ...column } = amount(key, "booked", title, about, false);
+  return { ...column, value, bits: bitsOf(["booked", of]) };
+};
 const rate = (key: string, column: RateColumn, title: string, about: string): Column => ({
   key,
   title,
@@ -60,6 +73,7 @@ const rate = (key: string, column: RateColumn, title: string, about: string): Co
   align: "end",
   shown: false,
   value: (table, row) => table[column][row]! / 100,
+  bits: bitsOf([column]),
 });
 
 /** What people call alphabetical, as one plain string: without accents and case, and 9 before 10. A collator takes five times as long. */
@@ -119,6 +133,7 @@ const set = (
   codes: readonly string[],
   code: (table: Table, row: number) => number,
   shown: boolean,
+  bits?: Bits,
 ): Column => ({
   key,
   title,
@@ -129,6 +144,7 @@ const set = (
   shown,
   codes: codes.map((word) => word || NONE),
   value: code,
+  ...(bits && { bits }),
   text: (table, row) => codes[code(table, row)] || NONE,
 });
 
@@ -142,7 +158,11 @@ const window = (key: string, title: string, about: string, value: Column["value"
   align: "end",
   shown: false,
   value,
+  bits: bitsOf(["windows"]),
 });
+
+/** Status, reason, refusal and flags: they share a word. */
+const CODES = bitsOf(["status"]);
 
 /** The period of a window column; null of any other column. */
 export function periodOf({ key }: Column): number | null {
@@ -174,6 +194,7 @@ export const COLUMNS: readonly Column[] = [
       STATUSES,
       (table, row) => table.status[row]!,
       true,
+      CODES,
     ),
     narrow: 168,
   },
@@ -187,6 +208,7 @@ export const COLUMNS: readonly Column[] = [
     align: "start",
     shown: true,
     value: paceOf,
+    bits: bitsOf(["windowPlanned", "windowSpent"]),
   },
   {
     key: "spend",
@@ -198,6 +220,7 @@ export const COLUMNS: readonly Column[] = [
     shown: true,
     canvas: true,
     value: (table, row) => table.spendMinute[row]!,
+    bits: bitsOf(["spendMinute"]),
     doubles: (table) => table.spendMinute,
   },
   amount("spent", "spent", "Spent", "Settled, over-settled and late, in its life"),
@@ -237,6 +260,27 @@ export const COLUMNS: readonly Column[] = [
     false,
   ),
   amount("debt", "debt", "Debt", DEBT_WORDS, false),
+  {
+    ...amount("impressions", "impressions", "Impressions", "Billed, since they are counted", false),
+    kind: "range",
+  },
+  {
+    ...amount("clicks", "clicks", "Clicks", "Of its impressions; – where none are counted", false),
+    kind: "range",
+  },
+  {
+    key: "ctr",
+    title: "CTR",
+    about: "Clicks by impression: 0.01 is one of a hundred",
+    kind: "range",
+    width: 92,
+    align: "end",
+    shown: false,
+    value: ctrOf,
+    bits: bitsOf(["impressions", "clicks"]),
+  },
+  price("cpm", "CPM", "What a thousand impressions cost", cpmOf, "impressions"),
+  price("cpc", "CPC", "What a click cost", cpcOf, "clicks"),
   rate("asks", "asks", "Asks /s", "Asks per second, mean of 10 s"),
   rate("grants", "grants", "Grants /s", "Of these granted"),
   { ...rate("refusals", "refusals", "Refusals /s", "Of these refused, and why most were"), width: 150 },
@@ -248,6 +292,7 @@ export const COLUMNS: readonly Column[] = [
     REASONS,
     (table, row) => table.reason[row]!,
     false,
+    CODES,
   ),
   set(
     "top_refusal",
@@ -257,17 +302,19 @@ export const COLUMNS: readonly Column[] = [
     VERDICTS,
     (table, row) => table.topRefusal[row]!,
     false,
+    CODES,
   ),
   {
     key: "flags",
     title: "Flags",
-    about: "Debt (spent without a hold), lowered limit, changed by hand",
+    about: "Debt (spent without a hold), limit below what is out, changed by hand",
     kind: "set",
     width: 110,
     align: "start",
     shown: false,
     codes: FLAG_NAMES,
     value: (table, row) => table.flags[row]! & 13,
+    bits: CODES,
     text: (table, row) => FLAG_NAMES.filter((_, bit) => (table.flags[row]! >> bit) & 1).join(","),
   },
   {
@@ -279,6 +326,7 @@ export const COLUMNS: readonly Column[] = [
     align: "end",
     shown: false,
     value: (table, row) => table.since[row]!,
+    bits: bitsOf(["since"]),
     doubles: (table) => table.since,
   },
   {

@@ -118,8 +118,8 @@ impl Bank {
         for hold in self.named_unordered() {
             for leg in &hold.legs {
                 let slot = self.slot(leg.budget).ok_or("a named hold of no budget")?;
-                sums[slot as usize].0 += 1;
                 for level in self.chain(slot) {
+                    sums[level as usize].0 += 1;
                     sums[level as usize].1 += i128::from(leg.amounts.hold.get());
                 }
             }

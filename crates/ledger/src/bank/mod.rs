@@ -241,10 +241,12 @@ struct Budget {
     search: Search,
     /// See [`Bank::expired_holds`].
     expired_holds: u64,
-    /// Legs of named holds that are open, its own.
+    /// Legs of named holds that are open, those on budgets under it included.
     named: u32,
     /// What of its held money named holds have, those under it included.
     named_held: Amount,
+    /// See [`Bank::forced`].
+    forced: u64,
 }
 
 /// A search for money among purses, continued by the next one.

@@ -7,7 +7,8 @@ use wire::Verdict;
 use super::{Bank, Budget, Out, ReplayError};
 use crate::books::{Books, minus, plus};
 use crate::named::{
-    LABEL_BYTES_MAX, LEGS_MAX, LegAmounts, NamedError, NamedHold, NamedLeg, NamedRefusal,
+    LABEL_BYTES_MAX, LEGS_MAX, LegAmounts, NamedAnswer, NamedError, NamedHold, NamedKind, NamedLeg,
+    NamedRefusal, NamedSay,
 };
 use crate::spec::MADE_SLOT;
 use crate::{Amount, Door, Line, Record};
@@ -136,6 +137,17 @@ impl Change {
         i128::from(self.after.hold.get()) - i128::from(self.before.hold.get())
     }
 
+    /// By how much what is settled, inferred and held rises together.
+    fn forces(&self) -> u64 {
+        let of = |leg: &LegAmounts| {
+            let within = leg
+                .lines()
+                .filter(|(line, _)| matches!(line, Line::Held | Line::Settled | Line::Inferred));
+            within.map(|(_, amount)| i128::from(amount.get())).sum::<i128>()
+        };
+        u64::try_from((of(&self.after) - of(&self.before)).max(0)).unwrap_or(u64::MAX)
+    }
+
     /// By how much each line rises, all together; with `spent`, of what is spent alone.
     fn rises(&self, spent: bool) -> i128 {
         let lines = self.before.lines().zip(self.after.lines()).skip(usize::from(spent));
@@ -233,6 +245,35 @@ impl Bank {
         self.check_end(at)?;
         self.book(Record::NamedEnded { door, key, at_ms: self.now_ms }, out);
         Ok(true)
+    }
+
+    /// Does what a door says of one of its named holds. A fact gives its legs away; an ask keeps them, to be asked again.
+    ///
+    /// # Errors
+    /// Those of the three verbs.
+    pub fn take_named(&mut self, door: Door, say: &mut NamedSay, out: &mut Out) -> NamedAnswer {
+        let key = say.key;
+        let hold = |label, legs| NamedHold { door, key, label, legs };
+        match say.kind {
+            NamedKind::Ask => self.ask_named(hold(say.label.clone(), say.legs.clone()), out),
+            NamedKind::Fact => {
+                let (label, legs) = (std::mem::take(&mut say.label), std::mem::take(&mut say.legs));
+                self.state_named(hold(label, legs), out)
+            }
+            NamedKind::End => self.end_named(door, key, out),
+        }
+    }
+
+    /// Legs of named holds on a budget and on those under it, and what they hold.
+    pub fn named_on(&self, slot: u32) -> (u32, Amount) {
+        let budget = self.budget(slot);
+        (budget.named, budget.named_held)
+    }
+
+    /// By how much facts raised what a budget has settled, inferred and held, since the bank began, modulo 2^64: the one thing that may bring it
+    /// beyond its limit without an overspend.
+    pub fn forced(&self, slot: u32) -> u64 {
+        self.budget(slot).forced
     }
 
     /// Named holds that are open.
@@ -383,18 +424,19 @@ impl Bank {
         if !opens {
             hold.label = "".into();
         }
-        self.move_legs(&hold, changes, at_ms);
+        self.move_legs(&hold, changes, fact, at_ms);
         out.records.push(Record::Named { hold: Box::new(hold), fact, opens, at_ms });
     }
 
     /// Moves what was judged: the books of every level, and the row.
-    fn move_legs(&mut self, hold: &NamedHold, changes: &Changes, at_ms: u64) {
+    fn move_legs(&mut self, hold: &NamedHold, changes: &Changes, fact: bool, at_ms: u64) {
         for change in changes.all() {
-            let budget = &mut self.budgets[change.slot as usize];
-            budget.named += u32::from(change.is_new);
-            let (chain, levels) = (budget.chain, budget.levels);
+            let Budget { chain, levels, .. } = self.budgets[change.slot as usize];
             for level in &chain[..levels] {
-                self.budgets[*level as usize].move_named(change, at_ms);
+                let budget = &mut self.budgets[*level as usize];
+                budget.named += u32::from(change.is_new);
+                budget.forced = budget.forced.wrapping_add(if fact { change.forces() } else { 0 });
+                budget.move_named(change, at_ms);
             }
         }
         self.keep_named(hold, changes);
@@ -423,7 +465,7 @@ impl Bank {
             changes.check_ask().map_err(wrong)?;
         }
         self.pass_to(*at_ms)?;
-        self.move_legs(hold, &changes, *at_ms);
+        self.move_legs(hold, &changes, *fact, *at_ms);
         Ok(())
     }
 
@@ -458,11 +500,14 @@ impl Bank {
         self.check_end(at).map_err(wrong)?;
         self.pass_to(at_ms)?;
         for leg in self.named_rows.remove(at).legs() {
-            let budget = &mut self.budgets[leg.slot as usize];
-            budget.named -= 1;
-            if leg.slot >= MADE_SLOT && budget.named == 0 {
-                let (id, due_ms) = (budget.spec.id, budget.used_ms + budget.spec.idle_ms);
-                self.timeline.idle(id, due_ms.max(self.now_ms));
+            let Budget { chain, levels, .. } = self.budgets[leg.slot as usize];
+            for level in &chain[..levels] {
+                let budget = &mut self.budgets[*level as usize];
+                budget.named -= 1;
+                if *level >= MADE_SLOT && budget.named == 0 {
+                    let (id, due_ms) = (budget.spec.id, budget.used_ms + budget.spec.idle_ms);
+                    self.timeline.idle(id, due_ms.max(self.now_ms));
+                }
             }
         }
         Ok(())
@@ -476,10 +521,10 @@ impl Bank {
         }
         self.check_room_of_sums(&changes)?;
         for change in changes.all() {
-            self.budgets[change.slot as usize].named += 1;
             for level in self.chain(change.slot) {
-                let held = &mut self.budgets[level as usize].named_held;
-                *held = plus(*held, change.after.hold);
+                let budget = &mut self.budgets[level as usize];
+                budget.named += 1;
+                budget.named_held = plus(budget.named_held, change.after.hold);
             }
         }
         self.keep_named(hold, &changes);

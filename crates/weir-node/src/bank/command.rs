@@ -143,6 +143,11 @@ pub enum Command {
         /// Answered at once.
         reply: Reply<Report>,
     },
+    /// Say when everything that was booked before is sealed.
+    Seal {
+        /// Answered then.
+        reply: Reply<()>,
+    },
     /// Stop once everything taken so far is answered.
     Stop,
 }

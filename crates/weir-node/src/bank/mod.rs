@@ -7,6 +7,7 @@ pub(crate) mod figures;
 mod key_alarm;
 pub(crate) mod keys;
 mod look;
+mod named;
 mod openings;
 pub(crate) mod pacing_store;
 pub mod reconcile;
@@ -50,6 +51,7 @@ pub use command::{AboutBudget, Applied, BooksPage, Command, Judged, Refusal, Rep
 use figures::FiguresThread;
 use key_alarm::KeyAlarm;
 use keys::Keys;
+use named::NamedSays;
 use openings::Openings;
 use pacing_store::{Memory, PacingSaver};
 use reconcile::{book_rows, free_until, judge_rows};
@@ -133,6 +135,8 @@ pub(crate) struct BankThread {
     questions: VecDeque<(usize, u64, Question)>,
     /// Budgets that are to be made.
     openings: Openings,
+    /// What doors say of named holds.
+    named: NamedSays,
     pulse: Arc<Pulse>,
     /// When the plans were looked at last, by the steady clock.
     paced_ms: u64,
@@ -174,6 +178,8 @@ pub(crate) struct Start {
     pub(crate) bank: Bank,
     /// ...and the records of that.
     pub(crate) out: Out,
+    /// What doors said of named holds in these records: sealed, with [`Command::Seal`], before a worker runs.
+    pub(crate) named: NamedSays,
     pub(crate) keys: Keys,
     pub(crate) disk: Disk,
     pub(crate) writer: Writer<Disk>,
@@ -219,6 +225,7 @@ impl BankThread {
         let Start {
             mut bank,
             out,
+            named,
             keys,
             disk,
             writer,
@@ -232,8 +239,7 @@ impl BankThread {
         } = start;
         let wake = std::thread::current();
         let journal = Journal::start_measured(disk, writer, journal, wake, probes, watermarks)?;
-        let follow = |follow| FiguresThread::start(follow, journal.status());
-        let figures = figures.0.map(follow).transpose()?;
+        let figures = figures.0.map(|of| FiguresThread::start(of, journal.status())).transpose()?;
         let clock = NodeClock::not_before(bank.now_ms());
         bank.steady(clock.steady_ms());
         Ok(BankThread {
@@ -266,6 +272,7 @@ impl BankThread {
             failing: false,
             questions: VecDeque::new(),
             openings: Openings::default(),
+            named,
             pulse,
             paced_ms: 0,
             clock_held: false,
@@ -399,7 +406,7 @@ impl BankThread {
                 }
             }
         }
-        taken + self.take_openings(refuse)
+        taken + self.take_openings(refuse) + self.take_named(refuse)
     }
 
     /// Takes a message that no purse sent. What books is refused while the journal cannot seal, as others are, and where the hold is of a
@@ -415,6 +422,7 @@ impl BankThread {
                 self.bank.step_keyed(worker, message, &mut self.out);
             }
             ApartMessage::Resolve(message) => self.bank.step(worker, message, &mut self.out),
+            ApartMessage::Named(request) => self.named.push(worker, request),
         }
         self.told_of(before, worker);
     }
@@ -481,6 +489,7 @@ impl BankThread {
         self.out.records.clear();
         let needed = self.journal.next_sequence();
         self.hold_openings(needed);
+        self.hold_named(needed);
         for (worker, message) in self.out.messages.drain(..) {
             let link = usize::from(worker);
             if let Some(opened) = openings::met_by(&self.bank, &message) {
@@ -678,11 +687,17 @@ impl BankThread {
             Command::Find { handle, reply } => tell(&reply, self.find(&handle), 1),
             Command::About { id, reply } => tell(&reply, self.about(id), 1),
             Command::Report { reply } => tell(&reply, self.report(), 1),
+            Command::Seal { reply } => self.seal(reply),
             Command::Stop => {
                 self.stopping = true;
                 1
             }
         }
+    }
+
+    fn seal(&mut self, reply: Reply<()>) -> usize {
+        self.once_sealed(move || _ = reply.send(()));
+        1
     }
 
     /// Nothing before this instant will be billed: somebody says so.
@@ -939,7 +954,8 @@ impl BankThread {
         }));
         let one = if let [row] = &rows[..] { Some(row.slot) } else { None };
         let windows = one.map(|slot| self.bank.windows(slot)).into_iter().flatten().collect();
-        SurveyPart { rows, windows, now_ms: now.ms() }
+        let named_holds = one.map(|slot| self.bank.named_on(slot)).unwrap_or_default();
+        SurveyPart { rows, windows, named_holds, now_ms: now.ms() }
     }
 
     /// The slots with a budget among so many, from a slot of configured or of made budgets on.

@@ -13,7 +13,7 @@ use weir_door::DoorFacts;
 use weir_pacer::PacerOptions;
 use wire::journal::SCHEMA_VERSION;
 
-use super::{Start, figures, keys, pacing_store};
+use super::{Start, figures, keys, named, pacing_store};
 use crate::error::StartError;
 use crate::known::{self, Permits};
 
@@ -53,6 +53,7 @@ pub(crate) fn recover(
         tracing::warn!("{NOTHING_ACCEPTED}");
     }
     keys.ensure(&mut bank, &mut out)?;
+    let named = named::compare(doors, config, &mut bank, &mut out)?;
     tracing::info!(
         run = bank.run(),
         budgets = bank.slots(),
@@ -62,26 +63,25 @@ pub(crate) fn recover(
         method = disk.method().name(),
         "journal read, sums checked"
     );
-    let segment_bytes = config.journal.segment_bytes;
-    let end = tail.position;
+    let (segment_bytes, end) = (config.journal.segment_bytes, tail.position);
     let mut writer = Writer::new(disk.clone(), config.node.id, segment_bytes, tail);
     writer.open(now_ms).map_err(failed)?;
     if let Some(from) = report.version.filter(|found| *found < SCHEMA_VERSION) {
         tracing::info!("journal format raised from {from} to {SCHEMA_VERSION}");
     }
-    let watermarks = watermarks(config, &disk, first, [before, bank.run()], now_ms);
     let figures = figures::open(config, &disk, &end, &options);
     let journal = journal_options(config, options, figures.1.unread());
     let data = &config.node.data_dir;
     let pacing = PacerOptions { win_notices: config.ledger.win_notices, ..PacerOptions::default() };
     Ok(Start {
+        watermarks: watermarks(config, &disk, first, [before, bank.run()], now_ms),
         bank,
         out,
+        named,
         keys,
         disk,
         writer,
         journal,
-        watermarks,
         figures,
         memory: pacing_store::load(data),
         saver: pacing_store::PacingSaver::start(data)?,

@@ -37,6 +37,8 @@ pub struct SurveyRow {
     pub calendar_left: Option<Amount>,
     /// Its windows in the order of [`Period::ALL`], and what is used of each.
     pub windows: [Option<(WindowLimit, Amount)>; Period::ALL.len()],
+    /// What facts of named holds raised beyond all limits: see [`Bank::forced`].
+    pub forced: u64,
     /// Beside its limit, what may be out because so much of it is expired.
     pub tolerated: Amount,
     /// Of what is free: kept back for spend above holds, or after they were gone.
@@ -111,6 +113,7 @@ impl SurveyRow {
             day_spent: Amount::new(spent.into_iter().fold(0, i64::saturating_add)),
             calendar_left: left.min(),
             windows,
+            forced: bank.forced(slot),
             tolerated: tolerated(spec),
             reserve: less(part_of(spec.limit, spec.late_reserve_bp, 10_000), debt)
                 .max(Amount::ZERO),
@@ -189,6 +192,8 @@ pub struct SurveyPart {
     pub rows: Vec<SurveyRow>,
     /// Of a single row: its windows, what of each is used, and the first instant after it in ms; of a bucket now.
     pub windows: Vec<(WindowLimit, Amount, u64)>,
+    /// The same: legs of named holds on it and on those under it, and what they hold.
+    pub named_holds: (u32, Amount),
     /// The bank's clock.
     pub now_ms: u64,
 }

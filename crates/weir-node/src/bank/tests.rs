@@ -1,4 +1,5 @@
 mod memos;
+mod named;
 
 use std::sync::mpsc;
 use std::time::Instant as Clock;

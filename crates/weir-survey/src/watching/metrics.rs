@@ -207,7 +207,7 @@ fn proof(text: &mut Exposition, figures: &Figures) {
         "Budgets with spend above holds or after they were gone.",
     );
     text.count(&[], proof.debts);
-    let help = "Budgets whose limit is below what was out when it was lowered.";
+    let help = "Budgets whose limit is below what is out: it was lowered, or orders were executed beyond it.";
     text.family("weir_budgets_lowered", FamilyKind::Gauge, help);
     text.count(&[], proof.lowered);
 }

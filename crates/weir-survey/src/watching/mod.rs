@@ -220,6 +220,7 @@ mod tests {
             standing: None,
             resolved: Resolutions::default(),
             expired_holds: 0,
+            forced: 0,
         }
     }
 

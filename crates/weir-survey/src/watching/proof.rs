@@ -14,7 +14,7 @@ pub(super) struct Proof {
     pub(super) unbalanced: u64,
     /// Budgets of which more is spent within holds, held and with workers than the limit and its exceptions allow.
     pub(super) above_limit: u64,
-    /// Budgets whose limit is below what was out when it was lowered; allowed, and told.
+    /// Budgets whose limit is below what is out, because it was lowered or because facts of named holds say so; allowed, and told.
     pub(super) lowered: u64,
     /// Budgets with spend above holds or after they were gone; allowed, and told.
     pub(super) debts: u64,
@@ -29,13 +29,23 @@ pub(super) struct Proof {
 /// Violations that are named.
 const EXAMPLES: usize = 10;
 
-/// Checks survey after survey: what is out above a lowered limit may only shrink.
+/// Checks survey after survey: what is out above a limit may only shrink, but for what facts raise.
 #[derive(Debug, Default)]
 pub(super) struct Prover {
-    /// By slot: the limit at the last look, and how much may be out above it.
-    known: Vec<Option<(Amount, i128)>>,
+    /// By slot.
+    known: Vec<Option<Known>>,
     checks: u64,
     violations: u64,
+}
+
+/// A budget at the last look.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    limit: Amount,
+    /// How much may be out above it.
+    above: i128,
+    /// See [`SurveyRow::forced`].
+    forced: u64,
 }
 
 impl Prover {
@@ -76,17 +86,20 @@ fn balances(row: &SurveyRow) -> bool {
     all.iter().map(|part| i128::from(part.get())).sum::<i128>() == i128::from(line.limit.get())
 }
 
-/// What the limit's exceptions allow: its tolerance, and what was out when it was lowered, as far as it is out still.
-fn allowed(row: &SurveyRow, known: &mut Option<(Amount, i128)>, excess: i128) -> i128 {
+/// What the limit's exceptions allow: its tolerance; what was out when it was lowered, and what facts have raised since, as far as it is out
+/// still.
+fn allowed(row: &SurveyRow, known: &mut Option<Known>, excess: i128) -> i128 {
     let tolerated = i128::from(row.tolerated.min(row.line.expired).get());
-    let limit = row.line.limit;
-    let lowered = match *known {
-        Some((before, lowered)) if limit >= before => lowered.min(excess.max(0)),
+    let (limit, forced, excess) = (row.line.limit, row.forced, excess.max(0));
+    let above = match *known {
+        Some(before) if limit >= before.limit => {
+            excess.min(before.above + i128::from(forced.wrapping_sub(before.forced)))
+        }
         // Lowered since the last look, or before the first one: the ledger asserts it at each change.
-        _ => excess.max(0),
+        _ => excess,
     };
-    *known = Some((limit, lowered));
-    lowered.max(tolerated)
+    *known = Some(Known { limit, above, forced });
+    above.max(tolerated)
 }
 
 #[cfg(test)]
@@ -138,6 +151,24 @@ mod tests {
         // Something was handed out again that was not there.
         (one.line.held, one.line.free) = (amount(71), amount(-11));
         assert_eq!(prover.check(&[one], 4).above_limit, 1);
+    }
+
+    #[test]
+    fn what_facts_force_is_no_overspend_and_nothing_else_comes_with_it() {
+        let mut prover = Prover::default();
+        let mut one = row(1, 100);
+        one.forced = u64::MAX;
+        assert_eq!(prover.check(&[one], 1).violations(), 0);
+        // A fact of 30 where 20 are left: held, and then executed at a higher price.
+        (one.line.free, one.line.held, one.line.settled) = (amount(-10), amount(30), amount(80));
+        one.forced = 29;
+        let proof = prover.check(&[one], 2);
+        assert_eq!((proof.violations(), proof.lowered), (0, 1));
+        (one.line.free, one.line.held, one.line.settled) = (amount(-15), amount(0), amount(115));
+        one.forced += 5;
+        assert_eq!(prover.check(&[one], 3).violations(), 0);
+        (one.line.free, one.line.held) = (amount(-16), amount(1));
+        assert_eq!(prover.check(&[one], 4).above_limit, 1, "nobody stated the last one");
     }
 
     #[test]

@@ -1,23 +1,13 @@
 //! Memos of doors: which worker hears what of them, and when.
 
 use ledger::{DoorMemos, Memo, MemoJudgement, MemoMoney, MemoRequest};
-use weir_door::Outcomes;
 
 use super::*;
-use crate::stages::WorkerStage;
 
 const KEY: u128 = 0xF1;
 
 /// A door whose first memo of a key stands.
-const DOORS: &[DoorFacts] = &[DoorFacts {
-    name: "memos",
-    stages: &[],
-    answered: WorkerStage::Send,
-    requests: &[],
-    outcomes: |_| Outcomes::new(),
-    judge: Some((Door::Fix, judge)),
-    scopes: None,
-}];
+const DOORS: &[DoorFacts] = &[DoorFacts { judge: Some((Door::Fix, judge)), ..Doors::FACTS[0] }];
 
 fn judge(memos: &DoorMemos<'_>, memo: &Memo) -> MemoJudgement {
     memos.get(memo.key).map_or(MemoJudgement::New, |first| MemoJudgement::Known(first.into()))

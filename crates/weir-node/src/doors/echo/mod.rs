@@ -3,7 +3,7 @@
 //!
 //! A client sends lines, and the first letter says what becomes of the rest: `e` echo, `l` echo that another thread answers later,
 //! `p` pass it to the connection that the door dialled, whose answer comes back, `b` a body of so many bytes follows and comes
-//! back, `m` a key, a space and a memo, whose first one stands, `w` who am I by my certificate, `t` nothing but a heartbeat.
+//! back, `m` a key, a space and a memo, whose first one stands, `n` a budget, a key and how much a named hold is to have, `w` who am I by my certificate, `t` nothing but a heartbeat.
 
 mod tests;
 
@@ -14,8 +14,11 @@ use std::sync::mpsc::Sender;
 
 use door_transport::tls::{ClientTls, Secured};
 use door_transport::{ConnId, Dial, DialId, Out, Peer, Step, Then, Unreachable};
-use ledger::{DoorMemos, Memo, MemoAnswer, MemoJudge, MemoJudgement, MemoMoney};
-use weir_door::{Door, DoorOutbox, Heard};
+use ledger::{
+    Amount, DoorMemos, LegAmounts, Memo, MemoAnswer, MemoJudge, MemoJudgement, MemoMoney,
+    NamedKind, NamedLeg, NamedSay,
+};
+use weir_door::{Door, DoorOutbox, Heard, NamedDoor};
 use weir_till::{Arrivals, Owed, Pending, Reply, Till};
 
 /// What another thread answers, and to whom.
@@ -104,12 +107,13 @@ impl EchoDoor {
         let (command, text) = line.split_first().unwrap_or((&b't', &[]));
         match command {
             b'e' => out.write(&[text, b"\n"].concat()),
-            b'l' | b'm' => match self.waiting.open(id) {
+            b'l' | b'm' | b'n' => match self.waiting.open(id) {
                 Some(place) if *command == b'l' => {
                     let owed = Owed::new(place, &self.answers);
                     let _ = self.asks.send((owed, [text, b"\n"].concat()));
                     conn.owes = true;
                 }
+                Some(place) if *command == b'n' => conn.owes = self.ask_named(till, place, text),
                 Some(place) => conn.owes = self.send_memo(till, place, text, out),
                 None => out.write(b"busy\n"),
             },
@@ -124,6 +128,21 @@ impl EchoDoor {
             b'w' => out.write(format!("{:?}\n", conn.name).as_bytes()),
             _ => _ = self.seen.heartbeats.fetch_add(1, Relaxed),
         }
+    }
+
+    /// Asks for a named hold; false: that is refused at once.
+    fn ask_named(&self, till: &mut Till, place: u32, text: &[u8]) -> bool {
+        let words = str::from_utf8(text).unwrap_or_default().split(' ');
+        let [budget, key, hold] =
+            words.map(|word| word.parse().unwrap_or(0)).collect::<Vec<u32>>()[..]
+        else {
+            return false;
+        };
+        let amounts = LegAmounts { hold: Amount::new(hold.into()), ..LegAmounts::default() };
+        let legs = vec![NamedLeg { budget: budget.into(), amounts }];
+        let label = "an echo".into();
+        let say = NamedSay { kind: NamedKind::Ask, key: key.into(), label, legs };
+        till.named(Reply { door: self.number, index: place, entry: 0 }, vec![say]).is_ok()
     }
 
     /// Sends a memo to the bank; false: it is refused at once.
@@ -162,6 +181,8 @@ impl EchoDoor {
 impl Door for EchoDoor {
     const NAME: &'static str = "echo";
     const JUDGE: Option<(ledger::Door, MemoJudge)> = Some((MEMOS_OF, judge));
+    const NAMED: Option<NamedDoor> =
+        Some(NamedDoor { door: MEMOS_OF, compare: |_, _| Ok(Vec::new()) });
     type Conn = EchoConn;
     type Counts = ();
 
@@ -261,6 +282,9 @@ impl Door for EchoDoor {
             Heard::DialFailed(dial, _) => {
                 let own = self.dial_id == Some(dial);
                 self.seen.dials_failed.fetch_add(u64::from(own), Relaxed);
+            }
+            Heard::Named(reply, answers) => {
+                self.answer_late(reply.index, format!("{answers:?}\n").as_bytes(), outbox);
             }
             Heard::Recorded(reply, answer) => {
                 let answer = match answer {

@@ -11,12 +11,13 @@ use std::time::{Duration, Instant};
 use door_batch::gate::{BatchDoor, BatchTerms};
 use door_transport::tls::{ClientCertificates, ClientOptions, Identity, ServerOptions, ServerTls};
 use door_transport::{Handle, Listener, Listeners, Options};
-use ledger::{KeyRing, PurseOptions, Purses};
+use ledger::{EditReason, KeyRing, PurseOptions, Purses};
 use probe::Laps;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use table::ring;
+use weir_budgets::campaign_index::CampaignIndex;
 use weir_config::config::Config;
 use weir_door::{DoorSet, OnDoors, doors};
 use weir_till::stages::WorkerProbes;
@@ -24,7 +25,7 @@ use wire::{Message, hello};
 
 use super::*;
 use crate::bank::recover::recover;
-use crate::bank::{BankProbes, BankThread, Command, Link};
+use crate::bank::{BankProbes, BankThread, Command, Link, ask};
 use crate::bench::facts;
 use crate::known::Permits;
 use crate::measured::Sources;
@@ -201,7 +202,7 @@ fn start_bank(data: &Path, link: Link) -> (JoinHandle<()>, mpsc::Sender<Command>
 /// Runs the worker until it is stopped.
 fn run(listeners: Vec<Listener>, echo: EchoDoor, lines: Lines, handle: &Handle) {
     let facts = Arc::new(facts(&Config::default()));
-    let purses = Purses::new(PurseOptions { node: 1, hold_ms: 2_000 }, 0);
+    let purses = Purses::new(PurseOptions { node: 1, hold_ms: 2_000 }, 1);
     let keys = Arc::new(KeyRing::new(1, 1, [7; 16]));
     let probes = WorkerProbes::new(Laps::new(0).0, Laps::new(0).0);
     let terms = Arc::new(BatchTerms::new(&Config::default(), None));
@@ -373,6 +374,32 @@ fn a_memo_is_answered_once_it_is_sealed_and_known_in_the_next_run() {
     let mut client = node.client("bidder-7");
     assert_eq!(client.ask("m1 third\n"), "known first");
     assert_eq!(client.ask("m5 fifth\n"), "new");
+    node.stop();
+}
+
+/// What lies in the worker's own purse is called back, and the till asks again: the client hears of the money alone.
+#[test]
+fn a_named_hold_gets_what_purses_have_and_is_there_in_the_next_run() {
+    let data = tempfile::tempdir().unwrap();
+    let node = EchoNode::start_on(data.path());
+    let file = data.path().join("budgets.jsonl");
+    std::fs::write(&file, r#"{"id":1,"name":"one","unit":"USD","limit":"100"}"#).unwrap();
+    let applied = ask(&node.commands, |reply| Command::Configure {
+        budgets: weir_budgets::budgets::read(&file).unwrap(),
+        campaign_index: CampaignIndex::empty(),
+        reason: EditReason { who: "a test".into(), why: "".into(), edits: Vec::new() },
+        reply,
+    });
+    applied.unwrap().unwrap();
+    let mut client = node.client("bidder-7");
+    assert_eq!(client.ask("n1 7 60000000\n"), "[Ok(true)]");
+    assert_eq!(client.ask("n1 8 40000000\n"), "[Ok(true)]", "a 64th of it was in the purse");
+    let refused = client.ask("n1 9 1\n");
+    assert!(refused.starts_with("[Err(Leg { leg: 0, why: Exhausted, left"), "{refused}");
+    node.stop();
+
+    let node = EchoNode::start_on(data.path());
+    assert_eq!(node.client("bidder-7").ask("n1 8 40000000\n"), "[Ok(false)]");
     node.stop();
 }
 
