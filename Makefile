@@ -6,7 +6,7 @@ WEIR  := target/release/weir
 DEMO  := target/demo
 CARGO_FLAGS := --locked
 
-.PHONY: help run demo loop test check test-peers test-prebid test-vault test-fix test-cluster go-bidder bench bench-pacing bench-llm bench-web bench-clients smoke fmt clippy unit unit-script sim crash interop docs \
+.PHONY: help run demo loop test check test-peers test-prebid test-vault test-fix test-litellm test-cluster go-bidder bench bench-pacing bench-llm bench-web bench-clients smoke fmt clippy unit unit-script sim crash interop docs \
   install check-tools hidden-tests unit-build dev-binaries clean valgrind costs-check costs-accept costs-accept-node costs-check-node costs-docs ab web web-unit browser chromium journeys pictures api-contract promtool soak soak-short machine clients-go clients-python
 
 help:
@@ -111,7 +111,7 @@ check:
 	@MAKE="$(MAKE)" proof/check $(STEPS_FIRST) costs-check-node costs-check $(STEPS_LAST)
 
 # Other people's programs beside the node, by name: each at most four minutes. SKIP="prebid" leaves some out on a laptop, none in CI.
-PEERS := prebid vault fix
+PEERS := prebid vault fix litellm
 SKIP  ?=
 test-peers:
 	@test -z "$(SKIP)" || test "$(CI)" != true || { echo "make: CI skips no peer; SKIP is \"$(SKIP)\""; exit 2; }
@@ -171,6 +171,11 @@ test-vault: dev-binaries
 test-fix: dev-binaries
 	@echo "== real FIX engines before and behind the node, in three versions of FIX"
 	@WEIR=$(CURDIR)/target/debug/weir proof/fix-peers/run
+
+# The same: a LiteLLM proxy.
+test-litellm: dev-binaries
+	@echo "== a real LiteLLM proxy whose budgets are the node's: calls, streams, retries, a race, kill -9"
+	@WEIR=$(CURDIR)/target/debug/weir proof/litellm/run
 
 # The first time it needs a network: the server comes through the Go module proxy. No node uses this log yet, so it is none of PEERS.
 test-cluster:

@@ -25,10 +25,12 @@ def test_a_real_node(url):
             assert (await client.hold_of(hold.token).confirm()).verdict == Verdict.ALREADY_RELEASED
             with pytest.raises(ValueError, match="unit of the hold"):
                 await client.hold_of(hold.token).settle(150_000)
+            assert (await client.spend(1001, "0.1", "USD")).verdict == Verdict.SETTLED
+            assert (await client.spend(1001, "100", "USD")).verdict == Verdict.EXHAUSTED
             asks = [weir.Ask(1001, "0.1", "USD"), weir.Ask(5, "0.1", "USD"), weir.Ask(1001, "11", "USD"), weir.Ask(1001, "1", "EUR")]
             answers = await client.reserve_all(asks)
             assert [str(one.verdict) for one in answers] == ["granted", "unknown_budget", "exhausted", "unit_mismatch"]
-            assert "9.7" in answers[2].detail
+            assert "9.6" in answers[2].detail
             assert (await answers[0].release()).verdict == Verdict.RELEASED
 
     asyncio.run(play())

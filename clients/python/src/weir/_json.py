@@ -112,6 +112,16 @@ class JsonClient(Client):
             self._observe("reserve", one.verdict, began)
         return answers
 
+    async def spend(
+        self, budget: int | str, amount: Amount | str | Decimal | int, unit: str | None = None, *, timeout: float | None = None
+    ) -> Outcome:
+        """Books an amount that is spent already or at once: reserve and settle in one. PENDING after the timeout: it may be booked."""
+        exact = _amount(amount, unit)
+        _check(exact.base)
+        answer = await self._ask("/v1/spend", self._body(budget, exact, False), self._deadline(timeout), exact)
+        refused = answer[0] if isinstance(answer, list) else answer
+        return Outcome(Verdict.PENDING if refused.verdict == Verdict.TIMEOUT else refused.verdict)
+
     def _deadline(self, timeout: float | None, confirm: bool = False) -> Deadline:
         return super()._deadline(timeout if timeout is not None else self.options.timeout or TIMEOUT)
 

@@ -1,0 +1,254 @@
+"""Weir as the budgets of a LiteLLM proxy: each call reserves the most that it can cost, and settles what it did cost.
+
+    litellm_settings:
+      callbacks: ["weir_litellm.hook"]
+
+The environment configures it: WEIR_URL, WEIR_TOKEN, WEIR_BUDGETS, WEIR_UNIT, WEIR_NO_PRICE, WEIR_UNREACHABLE. README.md explains them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+import threading
+import time
+from collections import OrderedDict
+from decimal import ROUND_CEILING, Decimal
+from typing import Any, NamedTuple
+
+import litellm
+import weir
+from fastapi import HTTPException
+from litellm.integrations.custom_logger import CustomLogger
+from weir import Verdict
+
+log = logging.getLogger("weir")
+
+NAMES = ("key", "user", "team", "org", "tag", "model")
+"""What a pattern of WEIR_BUDGETS can name."""
+HOLD_S = 3600
+"""After so long a hold that nothing ended is the node's: it has expired there, or stays held."""
+OVER_MAX = 100
+"""A settle of more than so many times its hold is refused by the node: the rest is booked as a spend."""
+_UNKNOWN = frozenset((Verdict.UNREACHABLE, Verdict.TIMEOUT, Verdict.JOURNAL, Verdict.CLOSED, Verdict.BUSY, Verdict.CUT_OFF))
+
+
+class Settings(NamedTuple):
+    """The environment, read once."""
+
+    pattern: str
+    unit: str
+    no_price: str
+    """``deny``, ``allow``, or the amount of a flat price."""
+    allow_unreachable: bool
+
+    @staticmethod
+    def read(env: Any = os.environ) -> Settings:
+        """Reads and checks the environment; a ValueError says which variable is wrong."""
+        pattern = env.get("WEIR_BUDGETS", "llm/{key}").strip()
+        unknown = set(re.findall(r"\{([^}]*)\}", pattern)) - set(NAMES)
+        if "," in pattern or unknown or not pattern:
+            raise ValueError(f"WEIR_BUDGETS={pattern!r}: expected one pattern of {', '.join(NAMES)} in braces, such as llm/{{team}}/{{key}}")
+        unit = env.get("WEIR_UNIT", "USDn")
+        no_price = env.get("WEIR_NO_PRICE", "deny")
+        if no_price not in ("deny", "allow"):
+            kind, _, flat = no_price.partition(":")
+            if kind != "flat" or weir.Amount.parse(flat, unit).base <= 0:
+                raise ValueError(f"WEIR_NO_PRICE={no_price!r}: expected deny, allow, or a price such as flat:0.05")
+            no_price = flat
+        unreachable = env.get("WEIR_UNREACHABLE", "deny")
+        if unreachable not in ("deny", "allow"):
+            raise ValueError(f"WEIR_UNREACHABLE={unreachable!r}: expected deny or allow")
+        return Settings(pattern, unit, no_price, unreachable == "allow")
+
+
+class Call(NamedTuple):
+    """A call that is under way."""
+
+    hold: weir.Hold
+    budget: str
+    since: float
+
+
+class Hook(CustomLogger):  # type: ignore[misc]
+    """The callback. ``counts`` says how many calls were refused, let through without a hold, and ended without a price."""
+
+    def __init__(self, settings: Settings | None = None, client: Any = None) -> None:
+        super().__init__()
+        self.settings = settings or Settings.read()
+        self.counts = {"refused": 0, "unreachable_denied": 0, "unreachable_allowed": 0, "no_price_denied": 0, "no_price_allowed": 0}
+        self._client = client
+        self._opening: asyncio.Lock | None = None
+        self._calls: OrderedDict[str, Call] = OrderedDict()
+        # The estimator loads its tables at its first use, which takes seconds.
+        threading.Thread(target=_warm, name="weir-warm", daemon=True).start()
+
+    # --- before the call ---
+
+    async def async_pre_call_hook(self, user_api_key_dict: Any, cache: Any, data: dict[str, Any], call_type: str) -> None:
+        """Reserves the most that the call can cost, or raises an HTTPException: 429, 402, or 503 where the node cannot be asked."""
+        call_id = str(data.get("litellm_call_id") or "")
+        if not call_id or call_id in self._calls:
+            return
+        budget = budget_of(self.settings.pattern, user_api_key_dict, data)
+        if budget is None:
+            raise _denied(402, f"no budget: {self.settings.pattern} has a name without a value in this call")
+        most = await self._most(user_api_key_dict, data)
+        if most is None:
+            return
+        try:
+            hold = await (await self._open()).reserve(budget, most, self.settings.unit, confirm=True)
+        except weir.WeirError as error:
+            log.error("a call could not ask its budget: %s", error)
+            hold = weir.Refused(Verdict.UNREACHABLE, str(error))
+        if isinstance(hold, weir.Refused):
+            return self._refuse(budget, most, hold)
+        now = time.monotonic()
+        self._calls[call_id] = Call(hold, budget, now)
+        for old, call in list(self._calls.items())[:2]:
+            if now - call.since > HOLD_S:
+                log.warning("call %s never ended: its hold on %s is left to the node", old, call.budget)
+                self._calls.pop(old).hold.detach()
+
+    def _refuse(self, budget: str, most: Decimal, no: weir.Refused) -> None:
+        if no.verdict in _UNKNOWN:
+            if self.settings.allow_unreachable:
+                self.counts["unreachable_allowed"] += 1
+                return
+            self.counts["unreachable_denied"] += 1
+            raise _denied(503, f"budget {budget} cannot be asked: {no.verdict}", retry_after=1)
+        self.counts["refused"] += 1
+        message = f"budget {budget}: {no.verdict}: the call may cost {most} {self.settings.unit}; {no.detail}"
+        raise _denied(402 if no.retry_after is None else 429, message, retry_after=no.retry_after)
+
+    async def _most(self, key: Any, data: dict[str, Any]) -> Decimal | None:
+        """The most that a call can cost; None where it needs no hold."""
+        estimate = await estimate_of(data, getattr(key, "request_route", None) or "/chat/completions")
+        most = exact(estimate, self.settings.unit)
+        if most:
+            return most
+        if most is not None and estimate is not None:
+            return None  # it is free
+        if self.settings.no_price == "deny":
+            self.counts["no_price_denied"] += 1
+            raise _denied(402, f"model {data.get('model')}: its price is not known")
+        if self.settings.no_price == "allow":
+            self.counts["no_price_allowed"] += 1
+            return None
+        return Decimal(self.settings.no_price)
+
+    async def _open(self) -> Any:
+        if self._client is None:
+            self._opening = self._opening or asyncio.Lock()
+            async with self._opening:
+                if self._client is None:
+                    self._client = await weir.connect(name="weir-litellm").open()
+        return self._client
+
+    # --- after it ---
+
+    async def async_log_success_event(self, kwargs: dict[str, Any], response_obj: Any, start_time: Any, end_time: Any) -> None:
+        """Settles what the call did cost: also a stream's part, where its client went away."""
+        call = self._calls.pop(str(kwargs.get("litellm_call_id") or ""), None)
+        if call is not None:
+            await self._in_its_loop(self._settle(call, kwargs.get("response_cost")))
+
+    async def _settle(self, call: Call, cost: Any) -> None:
+        spent = exact(cost, self.settings.unit)
+        most = call.hold.amount
+        assert most is not None
+        if spent is None:
+            log.warning("a call on %s ended without a price: its whole hold of %s is booked", call.budget, most)
+            spent = most.decimal
+        within = min(spent, most.decimal * OVER_MAX)
+        outcome = await call.hold.settle(within)
+        if spent > within:
+            outcome = await self._client.spend(call.budget, spent - within, self.settings.unit)
+        if not outcome.verdict.booked:
+            log.error("%s of %s were not booked: %s", spent, call.budget, outcome.verdict)
+
+    async def async_post_call_failure_hook(
+        self, request_data: dict[str, Any], original_exception: Exception, user_api_key_dict: Any, traceback_str: str | None = None
+    ) -> None:
+        """Gives the money back: the call failed for good. (`async_log_failure_event` fires for each attempt of a retry.)"""
+        call = self._calls.pop(str(request_data.get("litellm_call_id") or ""), None)
+        if call is not None:
+            await self._in_its_loop(_release(call.hold))
+
+    async def _in_its_loop(self, work: Any) -> None:
+        """Runs work on the loop of the client: the proxy may log on another."""
+        loop = self._client.loop
+        if loop is asyncio.get_running_loop():
+            await work
+        else:
+            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))
+
+
+async def _release(hold: weir.Hold) -> None:
+    await hold.release()
+
+
+def _warm() -> None:
+    try:
+        from litellm.proxy.spend_tracking import budget_reservation  # noqa: F401
+
+        litellm.token_counter(model="gpt-4o", text="warm")
+    except Exception as error:  # the first call says what is wrong
+        log.debug("the estimator is not warm: %s", error)
+
+
+async def estimate_of(data: dict[str, Any], route: str) -> float | None:
+    """The proxy's own estimate of the most that a request can cost; None for a model without a price."""
+    from litellm.proxy import proxy_server
+    from litellm.proxy.spend_tracking import budget_reservation as estimator
+
+    router = proxy_server.llm_router
+    tokens = await estimator.count_request_input_tokens(request_body=data, route=route, llm_router=router)
+    return estimator.estimate_request_max_cost(request_body=data, route=route, llm_router=router, input_token_counts=tokens)
+
+
+def exact(cost: Any, unit: str) -> Decimal | None:
+    """A cost, which LiteLLM has as a float, up to the next base unit; None where it is no amount."""
+    if isinstance(cost, bool) or not isinstance(cost, (int, float, Decimal)):
+        return None
+    value = Decimal(repr(cost)) if isinstance(cost, float) else Decimal(cost)
+    if not value.is_finite() or value < 0 or value > 1_000_000:
+        return None
+    return value.quantize(Decimal(1).scaleb(-(9 if unit.endswith("n") else 6)), ROUND_CEILING)
+
+
+def budget_of(pattern: str, key: Any, data: dict[str, Any]) -> str | None:
+    """The handle of a call's budget; None where a name of the pattern has no value."""
+    tags = (data.get("metadata") or {}).get("tags") or data.get("tags") or [None]
+    values = {
+        "key": getattr(key, "key_alias", None) or getattr(key, "token", None),
+        "user": getattr(key, "user_id", None),
+        "team": getattr(key, "team_alias", None) or getattr(key, "team_id", None),
+        "org": getattr(key, "org_id", None),
+        "tag": tags[0] if isinstance(tags, list) else None,
+        "model": data.get("model"),
+    }
+    if any(values[name] in (None, "") for name in re.findall(r"\{([^}]*)\}", pattern)):
+        return None
+    return re.sub(r"\{([^}]*)\}", lambda name: encoded(str(values[name[1]])), pattern)
+
+
+def encoded(value: str) -> str:
+    """A value as a part of a handle: what a handle cannot have, and ``/`` and ``:``, as ``:`` and two hex digits of UTF-8."""
+    plain = r"[^A-Za-z0-9_@.-]" if value.strip(".") else "."
+    return re.sub(plain, lambda one: "".join(f":{byte:02X}" for byte in one[0].encode("utf-8", "surrogatepass")), value, flags=re.DOTALL)
+
+
+def _denied(status: int, message: str, retry_after: float | None = None) -> HTTPException:
+    headers = None if retry_after is None else {"Retry-After": str(max(1, round(retry_after)))}
+    return HTTPException(status_code=status, detail={"error": message}, headers=headers)
+
+
+def __getattr__(name: str) -> Any:
+    """The hook is made when the proxy asks for it, so that importing this module reads no environment."""
+    if name == "hook":
+        globals()["hook"] = made = Hook()
+        return made
+    raise AttributeError(f"module 'weir_litellm' has no attribute {name!r}")
