@@ -18,6 +18,8 @@ const SLACK: u64 = 1_024;
 /// How many ids go, and how many records are written again, with each that is new.
 const AT_ONCE: usize = 2;
 
+/// An id, with the number of the client's message that it came with; of one without it, as before there was a number.
+const SENT: u8 = b'S';
 const ID: u8 = b'I';
 const FORGET: u8 = b'F';
 const KEEP: u8 = b'K';
@@ -82,11 +84,16 @@ impl Book {
     fn apply(&mut self, record: u64, bytes: &[u8]) -> Option<()> {
         let (kind, rest) = bytes.split_first()?;
         match *kind {
-            ID => {
-                let ([state, length], rest) = rest.split_first_chunk::<2>()?;
+            ID | SENT => {
+                let ([state, length], mut rest) = rest.split_first_chunk::<2>()?;
+                let mut seq = 0;
+                if *kind == SENT {
+                    let (bytes, behind) = rest.split_first_chunk()?;
+                    (seq, rest) = (u32::from_le_bytes(*bytes), behind);
+                }
                 let (name, id) = rest.split_at_checked(usize::from(*length))?;
                 let client = self.client(std::str::from_utf8(name).ok()?);
-                let entry = Entry { client, state: State::of(*state)?, record };
+                let entry = Entry { client, state: State::of(*state)?, seq, record };
                 self.set(id, self.ids.find(id), entry);
             }
             FORGET => self.remove(rest),
@@ -160,7 +167,7 @@ impl Book {
         store: &mut dyn MessageStore,
     ) -> Result<(), StoreError> {
         let client = self.client(client);
-        let entry = Entry { client, state: State::Live, record: 0 };
+        let entry = Entry { client, state: State::Live, seq: 0, record: 0 };
         self.write_id(BEFORE, self.ids.find(BEFORE), entry, store).map(drop)
     }
 
@@ -199,11 +206,18 @@ impl Book {
         tells.then_some(needed)
     }
 
-    /// Notes whose an id is. Of one that is known the state changes.
+    /// Returns whose an id is, and the number of the message that it came with, where that is known.
+    pub(crate) fn sender(&self, id: &[u8]) -> Option<(&str, Option<u64>)> {
+        let slot = self.ids.find(id)?;
+        let seq = self.ids.entry(slot).seq;
+        Some((self.owner_of(slot).0, (seq > 0).then_some(seq.into())))
+    }
+
+    /// Notes whose an id is, and with which of his messages it came. Of one that is known the state changes.
     pub(crate) fn note(
         &mut self,
         id: &[u8],
-        client: &str,
+        (client, seq): (&str, Option<u64>),
         state: State,
         now_ms: u64,
         store: &mut dyn MessageStore,
@@ -223,7 +237,9 @@ impl Book {
         }
         let client = self.client(client);
         let was_spare = slot.is_some_and(|slot| self.ids.entry(slot).state.may_go());
-        let entry = Entry { client, state, record: 0 };
+        let before = slot.map_or(0, |slot| self.ids.entry(slot).seq);
+        let seq = seq.and_then(|seq| u32::try_from(seq).ok()).unwrap_or(before);
+        let entry = Entry { client, state, seq, record: 0 };
         let slot = self.write_id(id, slot, entry, store)?;
         if state.may_go() && !was_spare {
             self.spare.push_back((Some(now_ms), slot));
@@ -274,9 +290,13 @@ impl Book {
     ) -> Result<Slot, StoreError> {
         let name = self.clients[entry.client as usize].as_bytes();
         self.scratch.clear();
-        self.scratch.extend_from_slice(&[ID, entry.state.byte()]);
+        let kind = if entry.seq > 0 { SENT } else { ID };
         // Names have at most 80 characters.
-        self.scratch.push(u8::try_from(name.len()).unwrap_or(u8::MAX));
+        let length = u8::try_from(name.len()).unwrap_or(u8::MAX);
+        self.scratch.extend_from_slice(&[kind, entry.state.byte(), length]);
+        if entry.seq > 0 {
+            self.scratch.extend_from_slice(&entry.seq.to_le_bytes());
+        }
         self.scratch.extend_from_slice(name);
         self.scratch.extend_from_slice(id);
         let record = store.next_out();
@@ -353,7 +373,8 @@ mod tests {
     }
 
     fn note(book: &mut Book, store: &mut MemoryStore, id: u64, state: State, ms: u64) {
-        book.note(format!("11={id}").as_bytes(), "A", state, ms, store).unwrap();
+        let from = ("A", id.is_multiple_of(2).then_some(id + 1));
+        book.note(format!("11={id}").as_bytes(), from, state, ms, store).unwrap();
     }
 
     fn known(book: &Book) -> Vec<(Vec<u8>, State)> {
@@ -381,6 +402,7 @@ mod tests {
         let mut again = empty(100_000);
         assert_eq!(again.load(&mut store), 0);
         assert_eq!(known(&again), known(&book));
+        assert_eq!(again.sender(b"11=19990"), Some(("A", Some(19_991))));
         assert_eq!((again.kept(), again.spare.len()), (1, book.spare.len()));
         assert_eq!(again.give(&mut store).unwrap(), Some(b"8=kept".to_vec()));
         assert_eq!(again.give(&mut store).unwrap(), None);
@@ -433,8 +455,8 @@ mod tests {
         let mut again = empty(4);
         assert_eq!(again.load(&mut store), 0);
         assert_eq!((known(&again), again.owner_before()), (known(&book), Some("A")));
-        book.note(b"11=b", "B", State::Closed, 0, &mut store).unwrap();
-        book.note(b"11=5", "A", State::Live, 0, &mut store).unwrap();
+        book.note(b"11=b", ("B", None), State::Closed, 0, &mut store).unwrap();
+        book.note(b"11=5", ("A", None), State::Live, 0, &mut store).unwrap();
         assert_eq!((book.owner(b"11=b"), book.owner_before()), (None, None));
     }
 }

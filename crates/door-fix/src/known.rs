@@ -1,7 +1,7 @@
 //! Ids by their text, and the records of a book in their order: what an order costs to write down does not grow with what is known.
 //!
 //! ```text
-//! cells:  [ hash | slot ]  ──▶  slots:  [ text of up to 39 bytes, or where it is | record | client | hash | length | state ]
+//! cells:  [ hash | slot ]  ──▶  slots:  [ text of up to 39 bytes, or where it is | record | client | seq | hash | length | state ]
 //! ```
 //!
 //! A cell has eight bytes and a slot 64, one line of the cache, so a lookup waits for memory twice at most and a new id that is not long
@@ -55,6 +55,8 @@ pub(crate) struct Entry {
     /// Its number in the book.
     pub(crate) client: u32,
     pub(crate) state: State,
+    /// MsgSeqNum (34) of the client's message that it came with; 0 where that is not known.
+    pub(crate) seq: u32,
     /// The record that says so.
     pub(crate) record: u64,
 }
@@ -72,6 +74,7 @@ struct IdSlot {
     text: Text,
     record: u64,
     client: u32,
+    seq: u32,
     hash: u32,
     /// Of a short text.
     length: u8,
@@ -89,8 +92,8 @@ impl IdSlot {
             None => Text::Long(id.into()),
         };
         let length = u8::try_from(id.len()).unwrap_or(0);
-        let Entry { client, state, record } = entry;
-        IdSlot { text, record, client, hash, length, state }
+        let Entry { client, state, seq, record } = entry;
+        IdSlot { text, record, client, seq, hash, length, state }
     }
 
     fn id(&self) -> &[u8] {
@@ -102,7 +105,7 @@ impl IdSlot {
     }
 
     fn entry(&self) -> Entry {
-        Entry { client: self.client, state: self.state, record: self.record }
+        Entry { client: self.client, state: self.state, seq: self.seq, record: self.record }
     }
 }
 
@@ -177,7 +180,8 @@ impl KnownIds {
 
     pub(crate) fn set(&mut self, slot: Slot, entry: Entry) {
         let place = &mut self.places[slot as usize];
-        (place.client, place.state, place.record) = (entry.client, entry.state, entry.record);
+        (place.client, place.state) = (entry.client, entry.state);
+        (place.seq, place.record) = (entry.seq, entry.record);
     }
 
     /// Adds an id that is not known.
@@ -323,7 +327,7 @@ mod tests {
     use super::*;
 
     fn entry(record: u64) -> Entry {
-        Entry { client: 7, state: State::Live, record }
+        Entry { client: 7, state: State::Live, seq: 9, record }
     }
 
     #[test]

@@ -229,7 +229,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         let is_again = self.is_again(at, message, claims.is_known());
         let sent = self.send_on(to, self.prefix_of(at), (message, is_again), true, clock);
         match sent {
-            Ok(_) => self.claim(at, to, claims, clock),
+            Ok(_) => self.claim([at, to], claims, message.number(34), clock),
             Err(SendError::Rewrite(error)) => {
                 let text = error.to_string();
                 self.step(at, clock, |seat, _, turn| seat.session.refuse(message, 0, &text, turn));
@@ -250,7 +250,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
     }
 
     /// Notes ids that are a client's from now on.
-    fn claim(&mut self, at: usize, venue: usize, claims: &Claims, clock: Clock) {
+    fn claim(&mut self, [at, venue]: [usize; 2], claims: &Claims, seq: Option<u64>, clock: Clock) {
         if claims.new_ids().len() + claims.doubtful_ids().len() == 0 {
             return;
         }
@@ -262,7 +262,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         let fills = self.with_book(venue, |book, store| {
             for (id, state) in claims.new_ids() {
                 let state = if state == State::Sent && !ages { State::Live } else { state };
-                book.note(id, &client, state, clock.ms, store)?;
+                book.note(id, (&client, seq), state, clock.ms, store)?;
             }
             for id in claims.doubtful_ids() {
                 book.forget(id, store)?;
@@ -377,7 +377,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
                 };
                 if changes {
                     let client = client.to_owned();
-                    book.note(&id, &client, state, clock.ms, store)?;
+                    book.note(&id, (&client, None), state, clock.ms, store)?;
                 }
             }
             Ok(())
@@ -448,23 +448,32 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
     /// Tells the session whose message was rejected on the other side.
     fn pass_rejection(&mut self, at: usize, rejection: &Message<'_>, clock: Clock) {
         let seq = rejection.number(45);
-        let origin = seq.and_then(|seq| self.seats[at].passed.origin(seq));
-        let Some((origin, seq)) = origin.zip(seq) else {
+        let id = seq.and_then(|seq| self.rejected_id(at, seq));
+        let passed = seq.and_then(|seq| self.seats[at].passed.origin(seq));
+        let passed = passed.map(|origin| (origin.session, Some(origin.seq)));
+        let Some((to, seq)) = passed.or_else(|| self.sender(at, id.as_deref()?)) else {
             self.happenings.push(Happening::UnknownRejected(at));
             return;
         };
-        let to = origin.session;
-        let id = self.close_rejected(at, seq, clock);
+        if let Some(id) = &id {
+            self.close(at, &key(11, "", id), clock);
+        }
         let prefix = self.seats[to].prefix().as_bytes();
         let id = id.as_deref().map(|id| id.strip_prefix(prefix).unwrap_or(id));
-        let body = rejection_body(rejection, origin.seq, id);
+        let body = rejection_body(rejection, seq, id);
         // A store that fails is found by the flush.
         let _ = self.step(to, clock, |seat, _, turn| seat.session.send(b"j", &body, turn));
         self.tie(at, to);
     }
 
-    /// The order that a venue rejected is closed. Returns its ClOrdID as it was sent.
-    fn close_rejected(&mut self, at: usize, seq: u64, clock: Clock) -> Option<Vec<u8>> {
+    /// Finds who sent an order, and with which message, by what its venue's book knows, which outlives the process.
+    fn sender(&self, at: usize, id: &[u8]) -> Option<(usize, Option<u64>)> {
+        let (name, seq) = self.seats[at].book.as_ref()?.sender(&key(11, "", id))?;
+        Some((self.client(name)?, seq))
+    }
+
+    /// Reads the ClOrdID of the order that a venue was sent under a number, as it was sent.
+    fn rejected_id(&mut self, at: usize, seq: u64) -> Option<Vec<u8>> {
         self.seats[at].book.as_ref()?;
         let mut bytes = Vec::new();
         self.stores.store(at).get(seq, &mut bytes);
@@ -472,9 +481,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
             Framing::Whole(frame) => self.index.read(frame).ok(),
             _ => None,
         };
-        let id = message?.value(11)?.to_vec();
-        self.close(at, &key(11, "", &id), clock);
-        Some(id)
+        Some(message?.value(11)?.to_vec())
     }
 
     fn close(&mut self, venue: usize, id: &[u8], clock: Clock) {
@@ -482,7 +489,9 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
             let Some((client, state)) = book.owner(id) else { return Ok(()) };
             let client = client.to_owned();
             match state {
-                State::Sent | State::Live => book.note(id, &client, State::Closed, clock.ms, store),
+                State::Sent | State::Live => {
+                    book.note(id, (&client, None), State::Closed, clock.ms, store)
+                }
                 State::Closed | State::Asked => Ok(()),
             }
         });

@@ -7,7 +7,8 @@ use fix_session::{Application, MessageStore, Session, Turn};
 
 use crate::book::Book;
 
-/// How many messages of a session are known to have come from another one; what is older can be rejected without anybody being told.
+/// How many messages of a session are known to have come from another one. What is older can be rejected without anybody being told, but for
+/// orders, which the venue's book knows.
 const PASSED_MAX: usize = 16_384;
 
 /// What a client reads whose message has a type that is not taken.
@@ -149,15 +150,21 @@ impl Passed {
 }
 
 /// The body of the BusinessMessageReject (j) that tells who sent a message that it was rejected on the other side: 45 names his message and 379
-/// its ClOrdID, if it has one; else 379 stays. So do 58, 372 and 380; of a Reject it is 0.
-pub(crate) fn rejection_body(rejection: &Message<'_>, seq: u64, id: Option<&[u8]>) -> Vec<u8> {
+/// its ClOrdID, if it has one; else 379 stays. So do 58, 372 and 380; of a Reject it is 0. A number that is not known is left out.
+pub(crate) fn rejection_body(
+    rejection: &Message<'_>,
+    seq: Option<u64>,
+    id: Option<&[u8]>,
+) -> Vec<u8> {
     let mut body = Vec::new();
     let mut put = |tag: u32, value: &[u8]| {
         body.extend_from_slice(format!("{tag}=").as_bytes());
         body.extend_from_slice(value);
         body.push(SOH);
     };
-    put(45, seq.to_string().as_bytes());
+    if let Some(seq) = seq {
+        put(45, seq.to_string().as_bytes());
+    }
     for tag in [58, 372] {
         if let Some(value) = rejection.value(tag).filter(|value| !value.is_empty()) {
             put(tag, value);

@@ -272,6 +272,11 @@ fn whose_an_order_is_outlives_the_process_and_so_does_what_is_kept() {
     assert_eq!(floor.says(2, "35=8|11=a|150=F|"), "A: 35=8|11=a|150=F|");
     assert!(floor.says(1, "35=D|11=a|").starts_with("B: 35=8|6=0|11=a|"));
     assert_eq!(floor.desk.door.kept(VENUE), 1);
+    // An order that the venue was sent before the restart is found by its number, and with it the client's.
+    let told = "B: 35=j|45=2|58=no|372=D|379=b|380=0|";
+    assert_eq!(floor.says(2, "35=3|45=3|58=no|372=D|"), told);
+    assert_eq!(floor.says(1, "35=D|11=b|"), "V: 35=D|11=b|", "it is closed, and may be used again");
+    assert_eq!(floor.says(2, "35=j|45=4|58=no|372=V|380=3|"), "", "a request's is not kept");
     let seqs = floor.seqs;
     drop(floor);
     // The configuration names somebody: he gets it as soon as the venue is there.
