@@ -439,6 +439,17 @@ pub struct Detail {
     pub caps: Vec<Cap>,
     /// Its windows, the shortest first.
     pub windows: Vec<WindowState>,
+    /// Its named holds.
+    pub named_holds: NamedHolds,
+}
+
+/// The named holds that a budget and those under it have legs of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NamedHolds {
+    /// These legs.
+    pub count: u32,
+    /// What they hold, base units: a part of its held line.
+    pub hold: Amount,
 }
 
 /// How a window of a budget stands.

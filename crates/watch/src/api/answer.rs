@@ -265,6 +265,7 @@ pub(super) struct BudgetWhole<'a> {
     pub(super) caps: Vec<FrequencyCap>,
     /// Its windows, the shortest first.
     pub(super) windows: Vec<BudgetWindow>,
+    pub(super) named_holds: OpenNamedHolds,
     /// After a change of its handle: the access tokens that may name it by their scopes from now on, or may no more. Else empty.
     pub(super) reach: Vec<Reach>,
 }
@@ -415,6 +416,14 @@ impl BudgetWindow {
     }
 }
 
+/// The legs of open named holds on the budget and on those under it: money of orders.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct OpenNamedHolds {
+    count: u32,
+    /// What they hold: a part of `held` in `lines`.
+    hold: DecimalAmount,
+}
+
 /// A frequency cap of its campaign.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct FrequencyCap {
@@ -451,6 +460,10 @@ impl<'a> BudgetWhole<'a> {
             holds: detail.holds.into(),
             caps: detail.caps.into_iter().map(FrequencyCap::from).collect(),
             windows: detail.windows.into_iter().map(|one| BudgetWindow::of(one, unit)).collect(),
+            named_holds: OpenNamedHolds {
+                count: detail.named_holds.count,
+                hold: DecimalAmount::of(detail.named_holds.hold, unit),
+            },
             reach: Vec::new(),
         }
     }

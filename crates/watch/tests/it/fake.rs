@@ -10,7 +10,7 @@ use watch::board::View;
 use watch::model::{Period, WindowUse, WindowUses};
 use watch::node::{
     Action, AuditRecord, AuditRow, Detail, Edit, EditError, EditRows, Edited, EditedRow, Fields,
-    Refusals, Refused, RowChange, RowProblem, RowResult,
+    NamedHolds, Refusals, Refused, RowChange, RowProblem, RowResult,
 };
 use watch::{Budget, Counted, Flags, Node, Options, Pacing, Reason, Server, State, Status};
 
@@ -274,7 +274,8 @@ impl Node for Fake {
     }
 
     fn detail(&self, _: u64) -> Option<Detail> {
-        Some(Detail::default())
+        let named_holds = NamedHolds { count: 3, hold: Amount::new(1_500_000) };
+        Some(Detail { named_holds, ..Detail::default() })
     }
 
     fn refusals(&self, id: u64) -> Option<Refusals> {

@@ -50,6 +50,7 @@ fn a_budget_is_found_by_its_handle() {
     let named = shown("/v1/budgets/team-42%2Fgpt-5").expect(200).json();
     assert_eq!((&named["id"], &named["handle"]), (&json!("7"), &json!("team-42/gpt-5")));
     assert_eq!(shown("/v1/budgets/7").expect(200).json(), named);
+    assert_eq!(named["named_holds"], json!({"count": 3, "hold": "1.50"}));
     assert!(shown("/v1/budgets/8").expect(200).json()["handle"].is_null());
     assert_eq!(ids(&pages(&door, "q=42/gpt", 10)), [7]);
     shown("/v1/budgets/team-42%2Fgpt-6").expect(404);

@@ -14,8 +14,8 @@ use ledger::{Amount, WindowKind, WindowLimit};
 use serde_json::Value;
 use watch::fix::{FixChange, FixError, FixMessages, FixPage, FixSession};
 use watch::node::{
-    AuditRecord, Cap, Detail, Edit, EditError, Edited, Fields, Holds, Lines, Refusals, Refused,
-    Source, TokenReach, WindowState,
+    AuditRecord, Cap, Detail, Edit, EditError, Edited, Fields, Holds, Lines, NamedHolds, Refusals,
+    Refused, Source, TokenReach, WindowState,
 };
 use watch::vault::{Vault, VaultPage};
 use weir_budgets::campaign_index::{CampaignAd, CampaignIndex};
@@ -93,7 +93,9 @@ impl watch::Node for Watched {
         let holds = holds(made, &row);
         let windows = part.windows.into_iter().map(window).collect();
         let amounts = Some(super::survey::of_row(&row, false));
-        Some(Detail { lines: lines(&row), amounts, holds, caps, windows })
+        let (count, hold) = part.named_holds;
+        let named_holds = NamedHolds { count, hold };
+        Some(Detail { lines: lines(&row), amounts, holds, caps, windows, named_holds })
     }
 
     fn refusals(&self, id: u64) -> Option<Refusals> {
