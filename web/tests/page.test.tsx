@@ -8,9 +8,10 @@ import { App } from "../src/app";
 import { words } from "../src/live/codes";
 import { Feed } from "../src/live/feed";
 import {
-  DELTA_BLOCK,
+  PATCH_BLOCK,
   GROUP_HEADER,
   BUDGETS_ENTRY,
+  CHANGES_ENTRY,
   MESSAGE_HEADER,
   SCHEMA,
   SNAPSHOT_BLOCK,
@@ -21,8 +22,9 @@ import { cellText, exactText } from "../src/money/money";
 import { paceText } from "../src/ui/status";
 import { goldenBytes, goldenJson } from "./golden";
 
-/** Where the first state of a delta lies. */
-const FIRST_STATE = MESSAGE_HEADER.bytes + DELTA_BLOCK.bytes + GROUP_HEADER.bytes;
+/** Where a patch says what the first of its two rows has spent: behind its codes. */
+const SPENT_AT =
+  MESSAGE_HEADER.bytes + PATCH_BLOCK.bytes + GROUP_HEADER.bytes + 2 * CHANGES_ENTRY.bytes + 4 + 4;
 
 const snapshot = goldenJson("snapshot").fields;
 /** The golden budgets: a plain one, and one of extremes, whose name comes first. */
@@ -76,7 +78,7 @@ async function receive(
 ): Promise<void> {
   const bytes = goldenBytes(name);
   const view = new DataView(bytes);
-  view.setBigUint64(MESSAGE_HEADER.bytes + DELTA_BLOCK.sequence, BigInt(sequence), true);
+  view.setBigUint64(MESSAGE_HEADER.bytes + PATCH_BLOCK.sequence, BigInt(sequence), true);
   change(view);
   act(() => FakeSocket.last.onmessage({ data: bytes }));
   await settle();
@@ -172,10 +174,10 @@ describe("the page", () => {
     expect(document.querySelectorAll('.grid [tabindex="0"]')).toHaveLength(1);
   });
 
-  it("writes a delta into the cells that are there", async () => {
+  it("writes a patch into the cells that are there", async () => {
     await receive("snapshot", 1);
     const [cell] = cells("spent");
-    await receive("delta", 2, (view) => view.setBigInt64(FIRST_STATE + STATES_ENTRY.spent, 5_000_000n, true));
+    await receive("patch", 2, (view) => view.setBigInt64(SPENT_AT, 5_000_000n, true));
     expect(texts("spent")[0]).toBe("5 000 000");
     expect(cells("spent")[0]).toBe(cell);
   });
@@ -188,13 +190,13 @@ describe("the page", () => {
     expect(exact()).toEqual(["", exactText(BigInt(STATE.spent!), "USD").replaceAll("\u202f", " ")]);
     cells("name")[0]!.dispatchEvent(new Event("pointerover", { bubbles: true }));
     expect(exact()).toEqual(["9 007 199 254 740 992 count, rounded; exact in its page", ""]);
-    await receive("delta", 2, (view) => view.setBigInt64(FIRST_STATE + STATES_ENTRY.spent, 5_000_000n, true));
+    await receive("patch", 2, (view) => view.setBigInt64(SPENT_AT, 5_000_000n, true));
     expect(exact()).toEqual(["5 000 000 count", ""]);
   });
 
   it("asks again after a gap, and keeps its figures", async () => {
     await receive("snapshot", 1);
-    await receive("delta", 5);
+    await receive("patch", 5);
     expect(FakeSocket.last.kinds().at(-1)).toBe(TEMPLATE.resync);
     expect(texts("name")).toHaveLength(2);
   });
@@ -231,7 +233,7 @@ describe("the page", () => {
   it("freezes, counts what it does not show, and goes on", async () => {
     await receive("snapshot", 1);
     await press("f");
-    await receive("delta", 2, (view) => view.setBigInt64(FIRST_STATE + STATES_ENTRY.spent, 5_000_000n, true));
+    await receive("patch", 2, (view) => view.setBigInt64(SPENT_AT, 5_000_000n, true));
     expect(texts("spent")[0]).toBe("≈9 007 199 254 740 992");
     expect(document.querySelector(".notice")?.textContent).toContain("2 changes since");
     await press("f");

@@ -123,6 +123,17 @@ describe("csv", () => {
       'id,name,spent,pace,end,status,unit,reason\r\n100,"a ""quoted"", name",12.500001,0.950000,2026-06-01T00:00:00.000Z,active,USD,\r\n',
     );
   });
+  it("prices and rates of what was booked; nothing without a divisor", () => {
+    const table = tableOf([{}, {}]);
+    table.booked.set([2_000_001, 5]);
+    table.impressions.set([800, NaN]);
+    table.clicks.set([10, NaN]);
+    expect(
+      written(csvChunks(table, Uint32Array.of(0, 1), ["impressions", "clicks", "ctr", "cpm", "cpc"])),
+    ).toBe(
+      "id,impressions,clicks,ctr,cpm,cpc,unit\r\n100,800,10,0.0125,2.500002,0.200001,USD\r\n101,,,,,,USD\r\n",
+    );
+  });
   it("no formulas from names, but negative numbers stay", () =>
     expect(["=1+1", "@x", "-cmd", "-5", "+1"].map(csvCell)).toEqual(["'=1+1", "'@x", "'-cmd", "-5", "'+1"]));
   it("in chunks", () =>

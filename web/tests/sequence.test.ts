@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { waitMs } from "../src/live/backoff";
 import { type Frame, readFrame } from "../src/live/codec";
-import { BUDGETS_ENTRY, DELTA_BLOCK, SNAPSHOT_BLOCK, STATES_ENTRY } from "../src/live/layout";
+import { BUDGETS_ENTRY, PATCH_BLOCK, SNAPSHOT_BLOCK, STATES_ENTRY } from "../src/live/layout";
 import { Freshness, TICK_MS } from "../src/live/freshness";
 import { Sequence } from "../src/live/sequence";
 import { askedShape } from "../src/ui/FreshnessBadge";
@@ -12,7 +12,7 @@ const BLOCK_AT = 8;
 const STATES_AT = BLOCK_AT + SNAPSHOT_BLOCK.bytes + 4 + 2 * BUDGETS_ENTRY.bytes + 4;
 const FIRST_ROW_AT = BLOCK_AT + SNAPSHOT_BLOCK.firstRow;
 const ROWS_TOTAL_AT = BLOCK_AT + SNAPSHOT_BLOCK.rowsTotal;
-const DELTA_ROW_AT = 8 + DELTA_BLOCK.bytes + 4;
+const PATCH_ROW_AT = 8 + PATCH_BLOCK.bytes + 4;
 
 function frame(name: string, sequence: number, change: (view: DataView) => void = () => undefined): Frame {
   const bytes = goldenBytes(name);
@@ -29,22 +29,22 @@ function started(): Sequence {
 }
 
 describe("sequence", () => {
-  it("snapshot, then deltas", () => {
+  it("snapshot, then patches", () => {
     const sequence = new Sequence();
     expect(sequence.take(frame("snapshot", 1))).toEqual({ does: "load", isWhole: true });
-    expect(sequence.take(frame("delta", 2))).toEqual({ does: "acknowledge" });
-    expect(sequence.take(frame("delta_empty", 3))).toEqual({ does: "acknowledge" });
-    expect(sequence.table?.version[0]).toBe(2);
+    expect(sequence.take(frame("patch", 2))).toEqual({ does: "acknowledge" });
+    expect(sequence.take(frame("patch", 3))).toEqual({ does: "acknowledge" });
+    expect(sequence.table?.version[0]).toBe(3);
   });
 
-  it("a repeated frame is ignored", () => expect(started().take(frame("delta", 1)).does).toBe("ignore"));
+  it("a repeated frame is ignored", () => expect(started().take(frame("patch", 1)).does).toBe("ignore"));
 
   it("a gap asks for a snapshot, keeps the old figures, and ignores what comes between", () => {
     const sequence = started();
     const old = sequence.table;
-    expect(sequence.take(frame("delta", 3)).does).toBe("resync");
+    expect(sequence.take(frame("patch", 3)).does).toBe("resync");
     expect(sequence.last).toBe(3);
-    expect(sequence.take(frame("delta", 4)).does).toBe("resync");
+    expect(sequence.take(frame("patch", 4)).does).toBe("resync");
     expect(sequence.table).toBe(old);
     expect(sequence.take(frame("snapshot", 5)).does).toBe("load");
     expect(sequence.table).not.toBe(old);
@@ -90,12 +90,12 @@ describe("sequence", () => {
     sequence.take(frame("snapshot", 1, first));
     expect(loaded).toEqual([0]);
     sequence.take(frame("snapshot", 3, first));
-    sequence.take(frame("delta", 4));
+    sequence.take(frame("patch", 4));
     expect(loaded).toEqual([0]);
   });
 
-  it("a missing part, a delta before its snapshot, an unknown kind, a wrong row", () => {
-    expect(new Sequence().take(frame("delta", 1)).does).toBe("resync");
+  it("a missing part, a patch before its snapshot, an unknown kind, a wrong row", () => {
+    expect(new Sequence().take(frame("patch", 1)).does).toBe("resync");
     expect(
       new Sequence().take(
         frame("snapshot", 1, (view) => {
@@ -104,8 +104,8 @@ describe("sequence", () => {
         }),
       ).does,
     ).toBe("resync");
-    expect(started().take(frame("delta", 2, (view) => view.setUint16(2, 9, true))).does).toBe("resync");
-    expect(started().take(frame("delta", 2, (view) => view.setUint32(DELTA_ROW_AT, 77, true))).does).toBe(
+    expect(started().take(frame("patch", 2, (view) => view.setUint16(2, 9, true))).does).toBe("resync");
+    expect(started().take(frame("patch", 2, (view) => view.setUint32(PATCH_ROW_AT, 77, true))).does).toBe(
       "resync",
     );
   });
@@ -125,7 +125,7 @@ describe("sequence", () => {
   it("a new connection counts from one and needs a snapshot", () => {
     const sequence = started();
     sequence.restart();
-    expect(sequence.take(frame("delta", 1)).does).toBe("resync");
+    expect(sequence.take(frame("patch", 1)).does).toBe("resync");
     expect(sequence.take(frame("snapshot", 2)).does).toBe("load");
   });
 });

@@ -4,8 +4,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { until } from "../../journeys/lib/wait.mjs";
 import { install, scroll, ticks } from "./probe.mjs";
 
-/** A delta of one row has 144 bytes: what is much smaller than expected is no whole tick. */
-const ROW_BYTES = 144;
+/** A changed row has its number, a mask and a word at least: what is much smaller than expected is no whole tick. */
+const ROW_BYTES = 16;
 const LOAD_MS = 120_000;
 const WARM_TICKS = 1;
 

@@ -82,6 +82,7 @@ export function ticks(samples, everyMs, bytesLeast) {
   return groups
     .filter((group) => sum(group, "bytes") >= bytesLeast)
     .map((group) => ({
+      kilobytes: sum(group, "bytes") / 1_000,
       decode: sum(group, "decode"),
       script: sum(group, "decode") + sum(group, "render"),
       all: sum(group, "decode") + sum(group, "render") + sum(group, "layout"),

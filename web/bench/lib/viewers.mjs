@@ -6,14 +6,14 @@
 import WebSocket from "ws";
 
 const [address, count] = process.argv.slice(2);
-/** schema/live.xml: the message header (block 8 bytes, template 129 or 130, schema 7702, version 1), then the sequence. */
-const ACKNOWLEDGE = Buffer.from([8, 0, 129, 0, 0x16, 0x1e, 1, 0]);
-const WATCH = Buffer.from([8, 0, 130, 0, 0x16, 0x1e, 1, 0]);
+/** schema/live.xml: the message header (block 8 bytes, template 129 or 130, schema 7702, version 3), then the sequence. */
+const ACKNOWLEDGE = Buffer.from([8, 0, 129, 0, 0x16, 0x1e, 3, 0]);
+const WATCH = Buffer.from([8, 0, 130, 0, 0x16, 0x1e, 3, 0]);
 /** Rows on a screen. */
 const WATCHED = 36;
 const SEQUENCE_AT = 8;
 const TEMPLATE_AT = 2;
-const DELTA = 2;
+const PATCH = 4;
 
 const seen = { frames: 0, bytes: 0, closed: 0 };
 let ready = 0;
@@ -28,7 +28,7 @@ function watch(sequence, first) {
 }
 
 function view(number) {
-  const socket = new WebSocket(address, ["weir.live.1"], {
+  const socket = new WebSocket(address, ["weir.live.3"], {
     origin: address.replace(/^ws/, "http").replace(/\/v1\/.*$/, ""),
     perMessageDeflate: false,
   });
@@ -37,7 +37,7 @@ function view(number) {
     seen.frames += 1;
     seen.bytes += frame.length;
     socket.send(Buffer.concat([ACKNOWLEDGE, frame.subarray(SEQUENCE_AT, SEQUENCE_AT + 8)]));
-    if (heard || frame.readUInt16LE(TEMPLATE_AT) !== DELTA) return;
+    if (heard || frame.readUInt16LE(TEMPLATE_AT) !== PATCH) return;
     heard = true;
     socket.send(watch(frame.subarray(SEQUENCE_AT, SEQUENCE_AT + 8), number * WATCHED));
     ready += 1;

@@ -85,7 +85,7 @@ function withDeltas(rows: readonly Row[], states: readonly State[]): Row[] {
 function App({ address }: { address: string }) {
   const [rows, setRows] = useState<readonly Row[]>([]);
   useEffect(() => {
-    const socket = new WebSocket(address, ["weir.live.1"]);
+    const socket = new WebSocket(address, ["weir.live.2"]);
     let known: readonly Row[] = [];
     let building: Row[] = [];
     const show = (next: readonly Row[]) => {

@@ -1,6 +1,7 @@
 import { moneyText, shortText } from "../money/money";
 import { type Model, useSummary } from "../grid/model";
 import type { Total } from "../grid/totals";
+import { LiveText } from "../ui/LiveText";
 import { count } from "../ui/numbers";
 
 const FIGURES: readonly [keyof Pick<Total, "spent" | "available" | "spendMinute">, string][] = [
@@ -11,24 +12,33 @@ const FIGURES: readonly [keyof Pick<Total, "spent" | "available" | "spendMinute"
 
 /** Sums of what matches, each unit for itself: in short, exact in the title. */
 export function Totals({ model }: { model: Model }) {
-  const summary = useSummary(model);
+  const { units, manyZones } = useSummary(model);
+  const of = (unit: string) => model.counts.totals.find((total) => total.unit === unit);
   return (
     <section className="totals" tabIndex={0} aria-label="Totals by unit">
-      {summary.totals.map((total) => (
-        <dl key={total.unit}>
+      {units.map((unit) => (
+        <dl key={unit}>
           <div>
-            <dt className="strong">{total.unit}</dt>
-            <dd className="quiet">{count(total.rows)}</dd>
+            <dt className="strong">{unit}</dt>
+            <dd className="quiet">
+              <LiveText on={model.onDraw} text={() => count(of(unit)?.rows ?? 0)} />
+            </dd>
           </div>
           {FIGURES.map(([key, name]) => (
-            <div key={key} className="total" title={`${name}: ${moneyText(total[key], total.unit)}`}>
+            <div key={key} className="total">
               <dt>{name}</dt>
-              <dd>{shortText(total[key], total.unit)}</dd>
+              <dd>
+                <LiveText
+                  on={model.onDraw}
+                  text={() => shortText(of(unit)?.[key] ?? 0n, unit)}
+                  title={() => `${name}: ${moneyText(of(unit)?.[key] ?? 0n, unit)}`}
+                />
+              </dd>
             </div>
           ))}
         </dl>
       ))}
-      {summary.totals.some(({ zones }) => zones > 1) && (
+      {manyZones && (
         <span
           className="quiet"
           title="Budgets of several time zones: totals are of their lives, not of a day"

@@ -97,10 +97,15 @@ function writeOf(column: Column, table: Table): Write {
   const { text } = column;
   if (text !== undefined)
     return column.kind === "set" ? cells(text, table) : (out, row) => out.text(csvCell(text(table, row)));
-  const doubles = column.kind === "amount" ? column.doubles?.(table) : undefined;
-  return doubles === undefined
-    ? (out, row) => out.text(String(column.value(table, row)))
-    : (out, row) => out.text(decimalText(doubles[row]!, table.units[row]!));
+  if (column.kind === "amount") {
+    const doubles = column.doubles?.(table);
+    const value = (row: number) => doubles?.[row] ?? column.value(table, row);
+    return (out, row) => out.text(decimalText(value(row), table.units[row]!));
+  }
+  return (out, row) => {
+    const value = column.value(table, row);
+    out.text(Number.isNaN(value) ? "" : String(value));
+  };
 }
 
 function title(column: Column): string {

@@ -126,7 +126,7 @@ function plain(element: HTMLElement, room: number, text: Text, about?: Text): Ce
 function money(element: HTMLElement, column: Column, { digits }: Room): Cell {
   const negative = new Mark(element, "data-negative");
   const shown = new Fitted(element, element, digits / BOLD);
-  const rounding = column.key === "spent" ? "up" : "cut";
+  const rounding = ["spent", "cpm", "cpc"].includes(column.key) ? "up" : "cut";
   const isRounded = (value: number) => Math.abs(value) > Number.MAX_SAFE_INTEGER;
   return {
     paint(table, row) {
@@ -387,6 +387,11 @@ const OF_PARTS: ReadonlySet<string> = new Set([
 /** A code that says nothing is an empty cell. */
 const wordsOf = (code: string): string => (code === NONE ? "" : words(code));
 
+function numberText({ key }: Column, value: number): string {
+  if (key === "ctr") return Number.isNaN(value) ? "–" : `${(value * 100).toFixed(2)} %`;
+  return key === "impressions" || key === "clicks" ? count(value) : perSecond(value);
+}
+
 /** The cell of a column in one pooled row. */
 export function cellOf(element: HTMLElement, column: Column, room: Room): Cell {
   const special = SPECIAL[column.key];
@@ -400,7 +405,5 @@ export function cellOf(element: HTMLElement, column: Column, room: Room): Cell {
       column.kind === "text" || column.codes === undefined ? text : (table, row) => wordsOf(text(table, row)),
       text,
     );
-  return plain(element, room.digits, (table, row) =>
-    column.kind === "range" ? perSecond(column.value(table, row)) : count(column.value(table, row)),
-  );
+  return plain(element, room.digits, (table, row) => numberText(column, column.value(table, row)));
 }

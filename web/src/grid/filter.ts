@@ -111,13 +111,18 @@ export class Matches {
     if (this.tests.length > 0) for (let row = 0; row < table.rows; row += 1) this.judge(row);
   }
 
-  /** Judges rows that changed anew. Names do not change. */
-  update(changed: Uint32Array): void {
-    if (this.tests.length > 0) for (let i = 0; i < changed.length; i += 1) this.judge(changed[i]!);
+  /** Judges rows that changed anew, and says whether any of them passes now or no longer. Names do not change. */
+  update(changed: Uint32Array): boolean {
+    let differs = false;
+    for (let i = 0; i < changed.length; i += 1) differs = this.judge(changed[i]!) || differs;
+    return differs;
   }
 
-  private judge(row: number): void {
-    this.passing[row] = this.found[row] === 1 && this.tests.every((test) => test(row)) ? 1 : 0;
+  private judge(row: number): boolean {
+    const passes = this.found[row] === 1 && this.tests.every((test) => test(row)) ? 1 : 0;
+    const differs = passes !== this.passing[row];
+    this.passing[row] = passes;
+    return differs;
   }
 
   /** Those of `rows` that pass, in the order given. */

@@ -10,19 +10,26 @@ import { Selection } from "./selection";
 import { entering } from "./sort";
 import type { Counts } from "./totals";
 
-export interface Summary extends Counts {
+/** What React shows. It stays the same object while nothing of it differs: figures are drawn, not rendered. */
+export interface Summary {
   rows: number;
   matched: number;
   selected: number;
   /** The order is held and stands no longer: how old it is, and how many rows would come into view. */
   held: { ageMs: number; entering: number } | null;
-  /** Deltas that came since the view was frozen. */
+  /** Changes that came since the view was frozen. */
   missed: number;
   /** Live budgets made from templates that the node sends no row of. */
   hidden: number;
   frozenAsOfMs: number | null;
   /** Rows are still on their way: nothing can be said of all of them. */
   isComing: boolean;
+  /** Which statuses there are, and whether a budget is over its limit. */
+  statuses: readonly boolean[];
+  isOver: boolean;
+  /** The units of the totals, and whether one is of several zones. */
+  units: readonly string[];
+  manyZones: boolean;
 }
 
 const NO_COUNTS: Counts = { statuses: STATUSES.map(() => 0), over: 0, totals: [] };
@@ -36,22 +43,33 @@ const NOTHING: Summary = {
   hidden: 0,
   frozenAsOfMs: null,
   isComing: false,
-  ...NO_COUNTS,
+  ...outlineOf(NO_COUNTS),
 };
+
+/** What of counts is rendered: which there are. */
+function outlineOf({ statuses, over, totals }: Counts) {
+  return {
+    statuses: statuses.map((rows) => rows > 0),
+    isOver: over > 0,
+    units: totals.map(({ unit }) => unit),
+    manyZones: totals.some(({ zones }) => zones > 1),
+  };
+}
 
 export class Model {
   readonly selection = new Selection();
   order: Uint32Array = new Uint32Array(0);
   summary: Summary = NOTHING;
+  /** What is drawn beside the rows. */
+  counts: Counts = NO_COUNTS;
   /** Scrolling, hovering or selecting: rows must not move under the reader. */
   engaged: () => boolean = () => false;
   /** Places that the reader sees, from the first to behind the last. */
   inView: () => readonly [number, number] = () => [0, 0];
-  private frozen: { table: Table; deltas: number; asOfMs: number } | null = null;
+  private frozen: { table: Table; changes: number; asOfMs: number } | null = null;
   private seen: Table | null = null;
   /** The rows that the view asks for; `order` is what is shown of them. */
   private wanted: Order | null = null;
-  private summing = 0;
   private orderedMs = 0;
   private readonly listeners = new Set<() => void>();
   private readonly drawers = new Set<() => void>();
@@ -76,10 +94,10 @@ export class Model {
 
   snapshot = (): Summary => this.summary;
 
-  onDraw(draw: () => void): () => void {
+  onDraw = (draw: () => void): (() => void) => {
     this.drawers.add(draw);
     return () => void this.drawers.delete(draw);
-  }
+  };
 
   /** What is shown: the live figures, or those of the moment it was frozen. */
   get table(): Table | null {
@@ -112,7 +130,7 @@ export class Model {
   private freeze(): void {
     const table = this.feed.table;
     if (this.frozen !== null || table === null) return;
-    this.frozen = { table: copyOf(table), deltas: this.feed.deltas, asOfMs: this.feed.freshness.asOfMs };
+    this.frozen = { table: copyOf(table), changes: this.feed.changes, asOfMs: this.feed.freshness.asOfMs };
   }
 
   private changed(change: Change): void {
@@ -153,17 +171,18 @@ export class Model {
     return this.order.filter((row) => this.selection.has(row));
   }
 
-  /** Rows are drawn at once; totals wait for the next idle moment, so that they never delay a picture. */
+  /** Rows and totals are one picture; React renders only where the outline differs. */
   private publish(): void {
-    for (const draw of this.drawers) draw();
-    if (this.summing === 0) this.summing = whenIdle(() => this.sum());
-  }
-
-  private sum(): void {
     const { table, wanted } = this;
-    this.summing = 0;
-    if (table !== null && wanted !== null) this.summary = this.summarise(table, wanted);
-    for (const changed of this.listeners) changed();
+    const before = this.summary;
+    if (table !== null && wanted !== null) {
+      // Sums of the first rows alone would be taken for those of all.
+      this.counts = this.isComing ? NO_COUNTS : wanted.counts();
+      const now = this.summarise(table, wanted);
+      if (JSON.stringify(now) !== JSON.stringify(before)) this.summary = now;
+    }
+    for (const draw of this.drawers) draw();
+    if (this.summary !== before) for (const changed of this.listeners) changed();
   }
 
   private summarise(table: Table, wanted: Order): Summary {
@@ -172,12 +191,11 @@ export class Model {
       matched: this.order.length,
       selected: this.selection.count(this.order.length),
       held: this.held(wanted),
-      missed: this.frozen === null ? 0 : this.feed.deltas - this.frozen.deltas,
+      missed: this.frozen === null ? 0 : this.feed.changes - this.frozen.changes,
       hidden: table.hidden,
       frozenAsOfMs: this.frozen?.asOfMs ?? null,
       isComing: this.isComing,
-      // Sums of the first rows alone would be taken for those of all.
-      ...(this.isComing ? NO_COUNTS : wanted.counts()),
+      ...outlineOf(this.counts),
     };
   }
 
@@ -189,12 +207,6 @@ export class Model {
 }
 
 export const useSummary = (model: Model): Summary => useSyncExternalStore(model.subscribe, model.snapshot);
-
-const IDLE_MS_MOST = 200;
-
-// Safari has no idle callbacks.
-const whenIdle = (run: () => void): number =>
-  window.requestIdleCallback?.(run, { timeout: IDLE_MS_MOST }) ?? window.setTimeout(run);
 
 /** Figures as they stand; texts do not change and are shared. */
 function copyOf(table: Table): Table {

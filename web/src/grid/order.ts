@@ -1,9 +1,10 @@
-// Which rows a view shows and in which order, kept up to date by looking at rows that changed only.
-import type { Table } from "../live/table";
+// Which rows a view shows and in which order, kept up to date by looking at rows that changed only, and only at what changed of them.
+import { type Bits, type Table } from "../live/table";
 import { filterText, sortText, type View } from "../url/view";
 import { Matches } from "./filter";
 import { Sorted } from "./sort";
-import { type Counts, Tally } from "./totals";
+import { columnOf } from "./columns";
+import { type Counts, SUMMED_BITS, Tally } from "./totals";
 
 type Wanted = Pick<View, "query" | "terms" | "sort">;
 
@@ -13,8 +14,9 @@ export class Order {
   private readonly sorted: Sorted;
   private readonly matches: Matches;
   private readonly tally: Tally;
-  /** Versions of the rows as they were last looked at. */
-  private readonly seen: Uint32Array;
+  /** What rows are sorted by, and filtered by. */
+  private readonly sortBits: Bits;
+  private readonly filterBits: Bits;
   private revision: number;
   private shown: Uint32Array | null = null;
 
@@ -31,7 +33,8 @@ export class Order {
     this.sorted = known?.sort === this.sort ? known.sorted : new Sorted(table, sort);
     this.matches = known?.filter === this.filter ? known.matches : new Matches(table, query, terms);
     this.tally = known?.tally ?? new Tally(table);
-    this.seen = known?.seen ?? table.version.slice();
+    this.sortBits = bitsOfColumns(sort);
+    this.filterBits = bitsOfColumns(terms);
     this.revision = table.revision;
   }
 
@@ -48,26 +51,22 @@ export class Order {
     return this.tally.update(this.matches.passing);
   }
 
+  /** Looks at rows that changed: those whose sort key did are moved, those that a filter looks at are judged, those with sums counted. */
   private update(): void {
     if (this.revision === this.table.revision) return;
     this.revision = this.table.revision;
-    const changed = this.changed();
-    if (changed.length === 0) return;
-    this.sorted.update(changed);
-    this.matches.update(changed);
-    this.shown = null;
-  }
-
-  private changed(): Uint32Array {
-    const { seen } = this;
-    const { rows, version } = this.table;
-    const changed = new Uint32Array(rows);
-    let count = 0;
-    for (let row = 0; row < rows; row += 1) {
-      if (version[row] === seen[row]) continue;
-      seen[row] = version[row]!;
-      changed[count++] = row;
-    }
-    return changed.subarray(0, count);
+    const { changed } = this.table;
+    changed.sort();
+    const [moved, judged] = [changed.with(this.sortBits), changed.with(this.filterBits)];
+    if (moved.length > 0) this.sorted.update(moved);
+    const passes = judged.length > 0 && this.matches.update(judged);
+    this.tally.changed(changed.with(passes ? union(SUMMED_BITS, this.filterBits) : SUMMED_BITS));
+    if (moved.length > 0 || passes) this.shown = null;
+    changed.clear();
   }
 }
+
+const NO_BITS: Bits = { low: 0, high: 0 };
+const union = (a: Bits, b: Bits): Bits => ({ low: a.low | b.low, high: a.high | b.high });
+const bitsOfColumns = (of: readonly { column: string }[]): Bits =>
+  of.reduce((bits, { column }) => union(bits, columnOf(column)?.bits ?? NO_BITS), NO_BITS);

@@ -3,9 +3,10 @@
 import {
   ACKNOWLEDGE_BLOCK,
   BUDGETS_ENTRY,
-  DELTA_BLOCK,
+  CHANGES_ENTRY as CHANGE,
   GROUP_HEADER,
   MESSAGE_HEADER,
+  PATCH_BLOCK,
   RESYNC_BLOCK,
   ROWS_ENTRY,
   SCHEMA,
@@ -18,7 +19,19 @@ import {
   WATCH_BLOCK,
   WINDOWS_ENTRY as WINDOW,
 } from "./layout";
-import { type Table, clearWindows, emptyTable, setWindow } from "./table";
+import {
+  PERIODS_WORD,
+  TIMES,
+  type Table,
+  WIDE,
+  WINDOWS_WORD,
+  type WindowColumns,
+  clearWindows,
+  emptyTable,
+  setPeriods,
+  setWindow,
+  wordOf,
+} from "./table";
 
 export { SCHEMA, TEMPLATE };
 /** Steps of a sparkline, 30 s each. */
@@ -37,7 +50,7 @@ export interface Header {
   sequence: number;
   asOfMs: number;
   run: number;
-  /** Entries of the first group: budgets of a snapshot, rows of a delta, sparks. */
+  /** Entries of the first group: budgets of a snapshot, rows of a patch, sparks. */
   count: number;
 }
 
@@ -156,6 +169,7 @@ function writeStates(table: Table, frame: Frame, group: Group): void {
   const { status, reason, topRefusal, flags, version, since, limit, spent, debt, held, available } = table;
   const { windowStart, windowEnd, windowBudget, windowPlanned, windowSpent, daily, daySpent } = table;
   const { dayEnds, spendMinute, asks, grants, refusals, topRefusals, windowed } = table;
+  const { booked, impressions, clicks } = table;
   const end = (group.from + group.step * group.count) >> 2;
   for (let at = group.from >> 2; at < end; at += group.step >> 2) {
     const row = words[at + (STATE.row >> 2)]!;
@@ -185,6 +199,9 @@ function writeStates(table: Table, frame: Frame, group: Group): void {
     grants[row] = words[at + (STATE.grants >> 2)]!;
     refusals[row] = words[at + (STATE.refusals >> 2)]!;
     topRefusals[row] = words[at + (STATE.topRefusals >> 2)]!;
+    booked[row] = i64(words, at + (STATE.booked >> 2));
+    impressions[row] = u64(words, at + (STATE.impressions >> 2));
+    clicks[row] = u64(words, at + (STATE.clicks >> 2));
     if (windowed[row] !== 0) clearWindows(table, row);
   }
 }
@@ -201,16 +218,140 @@ function writeWindows(table: Table, { words, bytes }: Frame, { from, step, count
   }
 }
 
-/** Applies a delta. Length and rows are judged before the first record is written. */
-export function applyDelta(table: Table, frame: Frame): void {
-  const states = firstGroup(frame, STATE.bytes);
-  const windows = readGroup(frame, states.end, WINDOW.bytes);
-  expectEnd(frame, windows.end);
-  for (const group of [states, windows]) expectRows(table, frame, group);
-  writeStates(table, frame, states);
-  writeWindows(table, frame, windows);
-  table.hidden = frame.words[root(DELTA_BLOCK.hidden)]!;
+/** How many bits are set. */
+const bitsIn = (bits: number): number => {
+  let pairs = bits - ((bits >>> 1) & 0x5555_5555);
+  pairs = (pairs & 0x3333_3333) + ((pairs >>> 2) & 0x3333_3333);
+  return Math.imul((pairs + (pairs >>> 4)) & 0x0f0f_0f0f, 0x0101_0101) >>> 24;
+};
+
+/** Counts of words and rows are judged before the first of them is written. */
+function expectWords(table: Table, frame: Frame, changes: Group, count: number): void {
+  expectRows(table, frame, changes);
+  let sum = 0;
+  for (let i = 0, at = changes.from >> 2; i < changes.count; i += 1, at += changes.step >> 2)
+    sum += bitsIn(frame.words[at + MASK_LOW]!) + bitsIn(frame.words[at + MASK_HIGH]!);
+  if (sum !== count) throw new FrameError(`${count} words, expected ${sum}`);
+}
+
+const MASK_LOW = CHANGE.mask >> 2;
+const MASK_HIGH = MASK_LOW + 1;
+const CODES_WORD = STATE.status >> 2;
+/** By lower word of a value of 64 bits: is it unsigned? */
+const UNSIGNED: readonly boolean[] = Array.from({ length: PERIODS_WORD }, (_, word) =>
+  [...TIMES, "impressions", "clicks"].some((column) => wordOf(column as (typeof TIMES)[number]) === word),
+);
+
+/** The upper word as it was; windows begin at 0. */
+const withLow = (old: number, low: number): number => Math.floor((old || 0) / WORD) * WORD + low;
+
+/** By lower word: the column that it is of. */
+function columnsOf(table: Table): readonly (Float64Array | undefined)[] {
+  const columns: (Float64Array | undefined)[] = new Array(PERIODS_WORD).fill(undefined);
+  for (const name of WIDE) columns[wordOf(name)] = table[name];
+  return columns;
+}
+
+/** Applies a patch: of each row the words that its mask has, which lie one behind the other in the order of their numbers. */
+export function applyPatch(table: Table, frame: Frame): void {
+  const changes = firstGroup(frame, CHANGE.bytes);
+  const data = readData(frame, changes.end);
+  expectEnd(frame, data.end);
+  // The words lie behind their length, at a multiple of 4 as all before.
+  const from = changes.end + LENGTH_BYTES;
+  expectWords(table, frame, changes, (data.end - from) / 4);
+  const { words } = frame;
+  const columns = columnsOf(table);
+  let next = from >> 2;
+  for (let i = 0, at = changes.from >> 2; i < changes.count; i += 1, at += changes.step >> 2) {
+    const row = words[at]!;
+    const [low, high] = [words[at + MASK_LOW]!, words[at + MASK_HIGH]!];
+    table.version[row]! += 1;
+    table.changed.add(row, low, high);
+    next = writeLow(table, columns, words, row, low, next);
+    if (high !== 0) next = writeHigh(table, columns, words, row, high, next);
+  }
+  table.hidden = words[root(PATCH_BLOCK.hidden)]!;
   table.revision += 1;
+}
+
+/** The words from 0 to 31: codes, then values of 64 bits. */
+function writeLow(
+  table: Table,
+  columns: readonly (Float64Array | undefined)[],
+  words: Uint32Array,
+  row: number,
+  mask: number,
+  next: number,
+): number {
+  next += mask & 1;
+  if (((mask >>> CODES_WORD) & 1) === 1) {
+    const codes = words[next++]!;
+    table.status[row] = codes & 255;
+    table.reason[row] = (codes >>> 8) & 255;
+    table.topRefusal[row] = (codes >>> 16) & 255;
+    table.flags[row] = codes >>> 24;
+  }
+  let left = mask & ~3;
+  while (left !== 0) {
+    const word = (31 - Math.clz32(left & -left)) & ~1;
+    next = writeValue(columns[word], UNSIGNED[word]!, words, row, (mask >>> word) & 3, next);
+    left &= ~(3 << word);
+  }
+  return next;
+}
+
+/** A value of 64 bits, of which these words are there; returns where the next one is. */
+function writeValue(
+  column: Float64Array | undefined,
+  unsigned: boolean,
+  words: Uint32Array,
+  row: number,
+  there: number,
+  at: number,
+): number {
+  if (column !== undefined) {
+    if (there === 3) column[row] = unsigned ? u64(words, at) : i64(words, at);
+    else if (there === 1) column[row] = withLow(column[row]!, words[at]!);
+  }
+  return at + (there === 3 ? 2 : 1);
+}
+
+/** The words from 32 on: rates, what is counted, windows. */
+function writeHigh(
+  table: Table,
+  columns: readonly (Float64Array | undefined)[],
+  words: Uint32Array,
+  row: number,
+  mask: number,
+  next: number,
+): number {
+  if ((mask & 1) !== 0) table.asks[row] = words[next++]!;
+  if ((mask & 2) !== 0) table.grants[row] = words[next++]!;
+  if ((mask & 4) !== 0) table.refusals[row] = words[next++]!;
+  if ((mask & 8) !== 0) table.topRefusals[row] = words[next++]!;
+  let left = mask & ~15;
+  while (left !== 0) {
+    const bit = (31 - Math.clz32(left & -left)) & ~1;
+    const there = (mask >>> bit) & 3;
+    const word = bit + 32;
+    if (word === PERIODS_WORD) {
+      if ((there & 1) !== 0) setPeriods(table, row, words[next]! & 255, (words[next]! >>> 8) & 255);
+      next += bitsIn(there);
+    } else if (word < PERIODS_WORD)
+      next = writeValue(columns[word], UNSIGNED[word]!, words, row, there, next);
+    else next = writeValue(windowColumn(table, row, word), false, words, row, there, next);
+    left &= ~(3 << bit);
+  }
+  return next;
+}
+
+/** The column of a window that the row has. */
+function windowColumn(table: Table, row: number, word: number): Float64Array | undefined {
+  const period = (word - WINDOWS_WORD) >> 2;
+  if (((table.windowed[row]! >> period) & 1) === 0) return undefined;
+  const columns: WindowColumns | null | undefined = table.windows[period];
+  return (word & 2) === 0 ? columns?.limit : columns?.used;
 }
 
 export interface Part {

@@ -29,9 +29,11 @@ export interface FeedState {
   run: number;
 }
 
+/** Changes come as patches. */
+const PROTOCOL = "weir.live.3";
+
 export type Change = "rows" | "table";
 
-/** Deltas counted since the page began, for whoever freezes the view. */
 export class Feed {
   readonly freshness = new Freshness();
   readonly sparks = new Map<number, Spark>();
@@ -44,7 +46,8 @@ export class Feed {
     rowsTotal: 0,
     run: 0,
   };
-  deltas = 0;
+  /** Rows that changed since the page began, for whoever freezes the view. */
+  changes = 0;
   private readonly sequence = new Sequence(() => this.acknowledge());
   private readonly drawers = new Set<(change: Change) => void>();
   private readonly watchers = new Set<() => void>();
@@ -69,10 +72,10 @@ export class Feed {
   }
 
   /** Called at most once per frame of the screen, after figures changed. */
-  onChange(draw: (change: Change) => void): () => void {
+  onChange = (draw: (change: Change) => void): (() => void) => {
     this.drawers.add(draw);
     return () => void this.drawers.delete(draw);
-  }
+  };
 
   /** For React's useSyncExternalStore. */
   subscribe = (changed: () => void): (() => void) => {
@@ -105,10 +108,7 @@ export class Feed {
     this.sequence.restart();
     this.tell({ connection: "connecting", loadedRows: 0 });
     const token = this.token();
-    const socket = new WebSocket(
-      this.address,
-      token === null ? ["weir.live.2"] : ["weir.live.2", `bearer.${token}`],
-    );
+    const socket = new WebSocket(this.address, token === null ? [PROTOCOL] : [PROTOCOL, `bearer.${token}`]);
     socket.binaryType = "arraybuffer";
     socket.onopen = () => this.opened();
     socket.onmessage = (message) => this.message(message.data);
@@ -169,7 +169,7 @@ export class Feed {
         this.sparks.clear();
         return this.applied("table", frame.header);
       case "acknowledge":
-        this.deltas += frame.header.count;
+        this.changes += frame.header.count;
         this.applied("rows", frame.header);
         return this.acknowledge();
     }

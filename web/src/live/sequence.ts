@@ -5,8 +5,8 @@ import {
   SCHEMA,
   type Spark,
   TEMPLATE,
-  applyDelta,
   applyPart,
+  applyPatch,
   readPart,
   readSparks,
   tableFor,
@@ -67,8 +67,8 @@ export class Sequence {
     switch (frame.header.template) {
       case TEMPLATE.snapshot:
         return this.part(frame);
-      case TEMPLATE.delta:
-        return this.delta(frame);
+      case TEMPLATE.patch:
+        return this.patch(frame);
       case TEMPLATE.sparks:
         return { does: "sparks", sparks: this.live ? readSparks(frame) : [] };
       default:
@@ -100,10 +100,10 @@ export class Sequence {
     return { does: "load", isWhole: true };
   }
 
-  private delta(frame: Frame): Outcome {
+  private patch(frame: Frame): Outcome {
     if (!this.live || this.table === null || this.building !== null)
-      return this.lost("a delta before its snapshot");
-    applyDelta(this.table, frame);
+      return this.lost("a change before its snapshot");
+    applyPatch(this.table, frame);
     return { does: "acknowledge" };
   }
 

@@ -1,6 +1,6 @@
 // The figures of all budgets, as columns. React never holds them: 50,000 row objects would cost the garbage collector
 // more each tick than everything that is drawn.
-import { PERIODS } from "./layout";
+import { PERIODS, STATES_ENTRY } from "./layout";
 
 /** Columns of amounts. */
 export const AMOUNTS = [
@@ -15,13 +15,16 @@ export const AMOUNTS = [
   "daily",
   "daySpent",
   "spendMinute",
+  "booked",
 ] as const;
+/** Columns of counts that may be null. */
+export const COUNTS = ["impressions", "clicks"] as const;
 /** Columns of times. */
 export const TIMES = ["since", "windowStart", "windowEnd", "dayEnds"] as const;
 /** Windows, the shortest first; the index is the code of the period. */
 export const WINDOWS = PERIODS;
-/** Both: columns of doubles. */
-export const WIDE = [...AMOUNTS, ...TIMES] as const;
+/** All of them: columns of doubles. */
+export const WIDE = [...AMOUNTS, ...TIMES, ...COUNTS] as const;
 /** Rates in hundredths per second. */
 export const RATES = ["asks", "grants", "refusals", "topRefusals"] as const;
 
@@ -59,9 +62,100 @@ export interface Table extends Record<WideColumn, Float64Array>, Record<RateColu
   hidden: number;
   /** Steps with each change of the row, so that drawing can skip what stands. */
   readonly version: Uint32Array;
-  /** Steps with each delta. */
+  /** Steps with each message of changes. */
   revision: number;
+  /** What changed and was not looked at yet, of the whole table. */
+  readonly changed: Changes;
 }
+
+/** Words of a row, as bits: those from 0 to 31, and those from 32 on. */
+export interface Bits {
+  low: number;
+  high: number;
+}
+
+/** Rows that changed, and which of their words. Whoever takes them is the only one: the order that is shown. */
+export class Changes {
+  /** In the order of rows, once they are taken. */
+  private readonly list: Uint32Array;
+  private readonly low: Uint32Array;
+  private readonly high: Uint32Array;
+  private count = 0;
+
+  constructor(rows: number) {
+    this.list = new Uint32Array(rows);
+    this.low = new Uint32Array(rows);
+    this.high = new Uint32Array(rows);
+  }
+
+  add(row: number, low: number, high: number): void {
+    if ((this.low[row]! | this.high[row]!) === 0) this.list[this.count++] = row;
+    this.low[row]! |= low;
+    this.high[row]! |= high;
+  }
+
+  /** Those in which one of these words changed. */
+  with({ low, high }: Bits): Uint32Array {
+    const found = new Uint32Array(this.count);
+    let count = 0;
+    for (let i = 0; i < this.count; i += 1) {
+      const row = this.list[i]!;
+      if (((this.low[row]! & low) | (this.high[row]! & high)) !== 0) found[count++] = row;
+    }
+    return found.subarray(0, count);
+  }
+
+  /** To be called before they are looked at: brings them into the order of rows. */
+  sort(): void {
+    this.list.subarray(0, this.count).sort();
+  }
+
+  clear(): void {
+    for (let i = 0; i < this.count; i += 1) this.low[this.list[i]!] = this.high[this.list[i]!] = 0;
+    this.count = 0;
+  }
+}
+
+/** Where the words of windows begin: which there are; then four of each. */
+export const PERIODS_WORD = STATES_ENTRY.bytes >> 2;
+export const WINDOWS_WORD = PERIODS_WORD + 2;
+const CODES = ["status", "reason", "topRefusal", "flags"] as const;
+/** The field of the schema that fills a column. */
+const fieldOf = (column: WideColumn | RateColumn): keyof typeof STATES_ENTRY =>
+  (TIMES as readonly string[]).includes(column)
+    ? (`${column}Ms` as keyof typeof STATES_ENTRY)
+    : (column as keyof typeof STATES_ENTRY);
+/** The first word of a column. */
+export const wordOf = (column: WideColumn | RateColumn): number => STATES_ENTRY[fieldOf(column)] >> 2;
+
+/** The words behind what may change by itself. */
+export function bitsOf(
+  columns: readonly (WideColumn | RateColumn | (typeof CODES)[number] | "windows")[],
+): Bits {
+  const bits = { low: 0, high: 0 };
+  const set = (word: number) => {
+    if (word < 32) bits.low |= 1 << word;
+    else bits.high |= 1 << (word - 32);
+  };
+  for (const column of columns) {
+    if (column === "windows") for (let word = PERIODS_WORD; word < 64; word += 1) set(word);
+    else if ((CODES as readonly string[]).includes(column)) set(STATES_ENTRY.status >> 2);
+    else {
+      const word = wordOf(column as WideColumn | RateColumn);
+      set(word);
+      if ((WIDE as readonly string[]).includes(column)) set(word + 1);
+    }
+  }
+  return bits;
+}
+
+/** The price of a thousand impressions; like the next two NaN without a divisor. */
+export const cpmOf = (table: Table, row: number): number =>
+  priceOf(table.booked[row]! * 1_000, table.impressions[row]!);
+export const cpcOf = (table: Table, row: number): number => priceOf(table.booked[row]!, table.clicks[row]!);
+export const ctrOf = (table: Table, row: number): number =>
+  table.impressions[row]! > 0 ? Math.floor((table.clicks[row]! * 1e6) / table.impressions[row]!) / 1e6 : NaN;
+const priceOf = (booked: number, count: number): number => (count > 0 ? Math.ceil(booked / count) : NaN);
 
 export interface WindowColumns {
   readonly limit: Float64Array;
@@ -99,6 +193,7 @@ export function emptyTable(rows: number): Table {
     flags: bytes(),
     version: new Uint32Array(rows),
     revision: 0,
+    changed: new Changes(rows),
     ...wideColumns(rows),
     ...rateColumns(rows),
   };
@@ -141,6 +236,19 @@ export function setWindow(
   columns.used[row] = used;
   table.windowed[row]! |= 1 << period;
   if (bucket) table.buckets[row]! |= 1 << period;
+}
+
+/** Which windows a row has from now on, as bits by period, and which of them refill all the time. New ones are of nothing. */
+export function setPeriods(table: Table, row: number, there: number, buckets: number): void {
+  const before = table.windowed[row]!;
+  for (let period = 0; period < table.windows.length; period += 1) {
+    const [was, is] = [(before >> period) & 1, (there >> period) & 1];
+    if (was === is) continue;
+    const columns = (table.windows[period] ??= windowColumns(table.rows));
+    columns.limit[row] = columns.used[row] = is === 1 ? 0 : NaN;
+  }
+  table.windowed[row] = there;
+  table.buckets[row] = buckets;
 }
 
 const windowColumns = (rows: number): WindowColumns => ({

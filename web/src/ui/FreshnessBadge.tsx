@@ -1,7 +1,8 @@
 // How old the figures of a page are, and how the connection stands: words and a shape, not colour alone.
-import { useEffect, useState, useSyncExternalStore } from "react";
+import { useEffect, useReducer, useRef, useState, useSyncExternalStore } from "react";
 import { type Asked, useAsked } from "../api/use";
 import type { Feed } from "../live/feed";
+import { LiveText } from "./LiveText";
 import { announce } from "./announce";
 import { age, exactTime } from "./time";
 
@@ -18,6 +19,15 @@ function useNow(everyMs: number): number {
   return nowMs;
 }
 
+/** Renders anew each second in which there is something to say: each step is a picture of the page. */
+function useTicks(wanted: () => boolean): void {
+  const [, step] = useReducer((steps: number) => steps + 1, 0);
+  useEffect(() => {
+    const timer = window.setInterval(() => wanted() && step(), 1_000);
+    return () => window.clearInterval(timer);
+  }, []);
+}
+
 /** The page greys its figures by the same word, and the change is spoken. */
 function useSaid(fresh: Shape, said: string): void {
   useEffect(() => {
@@ -29,9 +39,15 @@ function useSaid(fresh: Shape, said: string): void {
 /** Of the table, which the live stream fills: by the bank's clock. */
 export function FreshnessBadge({ feed }: { feed: Feed }) {
   const state = useSyncExternalStore(feed.subscribe, feed.snapshotState);
-  // Each step is a picture of the page: two of them cost as much as an update of the table.
-  const nowMs = useNow(1_000);
   const { freshness } = feed;
+  const shown = useRef<Shape>("none");
+  useTicks(
+    () =>
+      shown.current !== "fresh" ||
+      feed.state.connection !== "live" ||
+      freshness.state(Date.now()) !== "fresh",
+  );
+  const nowMs = Date.now();
   const known = Number.isFinite(freshness.asOfMs);
   const isBeginning = state.connection === "connecting" || state.connection === "loading";
   const fresh: Shape =
@@ -42,13 +58,20 @@ export function FreshnessBadge({ feed }: { feed: Feed }) {
         : !known && isBeginning && state.attempt === 0
           ? "none"
           : "stale";
+  shown.current = fresh;
   const said = connectionWords(state.connection, fresh);
   useSaid(fresh, said);
   return (
     <div className="freshness" data-fresh={fresh}>
       <span aria-hidden="true">{SHAPE[fresh]}</span>
-      {known && <span className="figures freshness-clock">as of {exactTime(freshness.asOfMs, "UTC")}</span>}
-      {known && <span className="figures">{age(freshness.ageMs(nowMs))} ago</span>}
+      {known && (
+        <LiveText
+          className="figures freshness-clock"
+          on={feed.onChange}
+          text={() => `as of ${exactTime(freshness.asOfMs, "UTC")}`}
+        />
+      )}
+      {known && fresh !== "fresh" && <span className="figures">{age(freshness.ageMs(nowMs))} ago</span>}
       <span className="freshness-state">{said}</span>
       {state.connection === "waiting" && (
         <>

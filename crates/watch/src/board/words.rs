@@ -15,6 +15,8 @@ const PERIODS_AT: usize = size_of::<delta::State>() / BYTES;
 const WINDOWS_AT: usize = PERIODS_AT + 2;
 /// The lower words of values of 64 bits.
 const WIDE: u64 = (0x5555_5555 & !1) | 0b01_0101 << 36 | 0x5555_5555_5555_5555 << WINDOWS_AT;
+/// Those of them without a sign.
+const UNSIGNED: u64 = 1 << 2 | 1 << 14 | 1 << 16 | 1 << 28 | 0b101 << 38;
 /// All words that a row may have.
 pub(crate) const ALL: u64 = !(1 | 1 << (PERIODS_AT + 1));
 /// The lower word of what is planned by now.
@@ -97,13 +99,15 @@ pub(super) fn mask(before: &State, now: &State) -> u64 {
         let value = |words: &[u32; WORDS]| {
             (u64::from(words[low]) | u64::from(words[low + 1]) << 32).cast_signed()
         };
-        mask | wide(value(&before), value(&now)) << low
+        let (before, now) = (value(&before), value(&now));
+        let is_signed = UNSIGNED >> low & 1 == 0;
+        mask | wide(before, now, is_signed || before.min(now) >= 0) << low
     })
 }
 
 /// The words of a value of 64 bits: the lower one alone where a page, which keeps doubles, still knows the other.
-fn wide(before: i64, now: i64) -> u64 {
-    let is_exact = before.unsigned_abs().max(now.unsigned_abs()) <= SAFE_MAX;
+fn wide(before: i64, now: i64, is_small: bool) -> u64 {
+    let is_exact = is_small && before.unsigned_abs().max(now.unsigned_abs()) <= SAFE_MAX;
     match before == now {
         true => 0b00,
         false if is_exact && before >> 32 == now >> 32 => 0b01,
@@ -114,7 +118,7 @@ fn wide(before: i64, now: i64) -> u64 {
 /// The words of what is planned by now.
 pub(super) fn plan_mask(before: &State, now: &State) -> u64 {
     let planned = |state: &State| state.window_planned.map_or(i64::MIN, Amount::get);
-    wide(planned(before), planned(now)) << PLANNED_AT
+    wide(planned(before), planned(now), true) << PLANNED_AT
 }
 
 #[cfg(test)]
@@ -144,7 +148,10 @@ mod tests {
         let impressions: Change = |state, to| {
             state.counted = Some(Counted { impressions: to.unsigned_abs(), ..Counted::default() });
         };
-        let cases: [(Change, i64, i64, u64); 16] = [
+        let since: Change = |state, to| state.since_ms = to.cast_unsigned();
+        let cases: [(Change, i64, i64, u64); 18] = [
+            (since, 7, 9, bits(2, 0b01)),
+            (since, -1, -5, bits(2, 0b11)),
             (spent, 5, 5, 0),
             (spent, 5, 6, bits(6, 0b01)),
             (spent, -1, -2, bits(6, 0b01)),
