@@ -45,6 +45,25 @@ pub(crate) struct Book {
     /// The alarm was given.
     is_filling: bool,
     scratch: Vec<u8>,
+    /// What has changed since the last flush, the latest last.
+    changes: Vec<Change>,
+}
+
+/// What takes one change back.
+#[derive(Debug)]
+enum Change {
+    Added(Slot),
+    Was(Slot, Entry),
+    Removed(Slot),
+    /// A record was added.
+    Record(u64),
+    /// A record does not count any more.
+    Gone(u64, Of),
+    /// An id may go.
+    Spare,
+    /// One may not any more, or went; and where it stood among those that may.
+    NotSpare(usize, (Option<u64>, Slot)),
+    Kept(usize),
 }
 
 impl Book {
@@ -60,6 +79,7 @@ impl Book {
             kept: 0,
             is_filling: false,
             scratch: Vec::new(),
+            changes: Vec::new(),
         }
     }
 
@@ -78,7 +98,61 @@ impl Book {
         let mut spare: Vec<(u64, Slot)> = spare.map(|(entry, slot)| (entry.record, slot)).collect();
         spare.sort_unstable();
         self.spare = spare.into_iter().map(|one| (None, one.1)).collect();
+        self.settle();
         lost
+    }
+
+    /// All that has changed is kept.
+    pub(crate) fn settle(&mut self) {
+        if !self.changes.is_empty() {
+            self.changes.clear();
+            self.ids.settle();
+            self.records.settle();
+        }
+    }
+
+    /// Nothing that has changed is kept: all is again as it was at the last flush.
+    pub(crate) fn undo(&mut self) {
+        while let Some(change) = self.changes.pop() {
+            match change {
+                Change::Added(slot) => self.ids.take_back(slot),
+                Change::Was(slot, entry) => self.ids.set(slot, entry),
+                Change::Removed(slot) => self.ids.bring_back(slot),
+                Change::Record(record) => self.records.take_back(record),
+                Change::Gone(record, of) => self.records.bring_back(record, of),
+                Change::Spare => drop(self.spare.pop_back()),
+                Change::NotSpare(at, one) => self.spare.insert(at, one),
+                Change::Kept(kept) => self.kept = kept,
+            }
+        }
+    }
+
+    fn push_record(&mut self, record: u64, of: Of) {
+        self.records.push(record, of);
+        self.changes.push(Change::Record(record));
+    }
+
+    fn remove_record(&mut self, record: u64) -> Option<Of> {
+        let of = self.records.remove(record)?;
+        self.changes.push(Change::Gone(record, of));
+        Some(of)
+    }
+
+    fn set_kept(&mut self, kept: usize) {
+        self.changes.push(Change::Kept(std::mem::replace(&mut self.kept, kept)));
+    }
+
+    /// An id of those that may go does so no more, or went.
+    fn take_spare(&mut self, at: usize) -> Option<Slot> {
+        let one = self.spare.remove(at)?;
+        self.changes.push(Change::NotSpare(at, one));
+        Some(one.1)
+    }
+
+    fn take_spare_slot(&mut self, slot: Slot) {
+        if let Some(at) = self.spare.iter().position(|one| one.1 == slot) {
+            self.take_spare(at);
+        }
     }
 
     fn apply(&mut self, record: u64, bytes: &[u8]) -> Option<()> {
@@ -98,12 +172,13 @@ impl Book {
             }
             FORGET => self.remove(rest),
             KEEP => {
-                self.records.push(record, Of::Message);
-                self.kept += 1;
+                self.push_record(record, Of::Message);
+                self.set_kept(self.kept + 1);
             }
             GIVEN => {
                 let given = u64::from_le_bytes(*rest.first_chunk()?);
-                self.kept -= usize::from(self.records.remove(given).is_some());
+                let is_kept = self.remove_record(given).is_some();
+                self.set_kept(self.kept - usize::from(is_kept));
             }
             _ => return None,
         }
@@ -124,13 +199,19 @@ impl Book {
     fn set(&mut self, id: &[u8], known: Option<Slot>, entry: Entry) -> Slot {
         let slot = match known {
             Some(slot) => {
-                self.records.remove(self.ids.entry(slot).record);
+                let before = self.ids.entry(slot);
+                self.remove_record(before.record);
+                self.changes.push(Change::Was(slot, before));
                 self.ids.set(slot, entry);
                 slot
             }
-            None => self.ids.add(id, entry),
+            None => {
+                let slot = self.ids.add(id, entry);
+                self.changes.push(Change::Added(slot));
+                slot
+            }
         };
-        self.records.push(entry.record, Of::Id(slot));
+        self.push_record(entry.record, Of::Id(slot));
         slot
     }
 
@@ -141,8 +222,9 @@ impl Book {
     }
 
     fn remove_known(&mut self, slot: Slot) {
-        self.records.remove(self.ids.entry(slot).record);
+        self.remove_record(self.ids.entry(slot).record);
         self.ids.remove(slot);
+        self.changes.push(Change::Removed(slot));
     }
 
     /// Has the memory fetched that tells whose an id is.
@@ -243,8 +325,9 @@ impl Book {
         let slot = self.write_id(id, slot, entry, store)?;
         if state.may_go() && !was_spare {
             self.spare.push_back((Some(now_ms), slot));
+            self.changes.push(Change::Spare);
         } else if was_spare && !state.may_go() {
-            self.spare.retain(|one| one.1 != slot);
+            self.take_spare_slot(slot);
         }
         self.clean(store)
     }
@@ -257,14 +340,14 @@ impl Book {
     ) -> Result<(), StoreError> {
         if let Some(slot) = self.ids.find(id) {
             self.remove_known(slot);
-            self.spare.retain(|one| one.1 != slot);
+            self.take_spare_slot(slot);
         }
         self.forget_before(store)?;
         store.put(&[&[FORGET], id].concat())
     }
 
     fn forget_oldest(&mut self, store: &mut dyn MessageStore) -> Result<(), StoreError> {
-        let Some((_, slot)) = self.spare.pop_front() else { return Ok(()) };
+        let Some(slot) = self.take_spare(0) else { return Ok(()) };
         self.forget_known(slot, store)
     }
 
@@ -310,8 +393,8 @@ impl Book {
         message: &[u8],
         store: &mut dyn MessageStore,
     ) -> Result<(), StoreError> {
-        self.records.push(store.next_out(), Of::Message);
-        self.kept += 1;
+        self.push_record(store.next_out(), Of::Message);
+        self.set_kept(self.kept + 1);
         store.put(&[&[KEEP], message].concat())?;
         self.clean(store)
     }
@@ -330,8 +413,8 @@ impl Book {
         let Some(record) = oldest.filter(|_| self.kept > 0) else { return Ok(None) };
         let mut bytes = Vec::new();
         store.get(record, &mut bytes);
-        self.records.remove(record);
-        self.kept -= 1;
+        self.remove_record(record);
+        self.set_kept(self.kept - 1);
         store.put(&[&[GIVEN][..], &record.to_le_bytes()].concat())?;
         Ok(Some(bytes.split_off(bytes.len().min(1))))
     }
@@ -343,7 +426,8 @@ impl Book {
             if records <= 2 * self.records.len() as u64 + SLACK {
                 return Ok(());
             }
-            let Some((record, of)) = self.records.pop_first() else { break };
+            let Some(record) = self.records.first() else { break };
+            let Some(of) = self.remove_record(record) else { break };
             match of {
                 Of::Id(slot) => {
                     let (id, entry) = (self.ids.id(slot).to_vec(), self.ids.entry(slot));
@@ -352,7 +436,7 @@ impl Book {
                 Of::Message => {
                     let mut bytes = Vec::new();
                     store.get(record, &mut bytes);
-                    self.records.push(store.next_out(), Of::Message);
+                    self.push_record(store.next_out(), Of::Message);
                     store.put(&bytes)?;
                 }
             }
@@ -365,6 +449,7 @@ impl Book {
 #[cfg(test)]
 mod tests {
     use fix_session::MemoryStore;
+    use proptest::prelude::*;
 
     use super::*;
 
@@ -409,6 +494,58 @@ mod tests {
         let mut once_more = empty(100_000);
         once_more.load(&mut store);
         assert_eq!(once_more.kept(), 0);
+    }
+
+    /// All of a book: ids, records with what each is of, those that may go, and how many messages are kept.
+    fn all(book: &Book) -> impl PartialEq + std::fmt::Debug + use<> {
+        let id = |slot: &Slot| book.ids.id(*slot).to_vec();
+        let mut ids: Vec<_> = book.ids.slots().map(|at| (id(&at), book.ids.entry(at))).collect();
+        ids.sort_by(|one, other| one.0.cmp(&other.0));
+        let of = |of| if let Of::Id(slot) = of { id(&slot) } else { b"a message".to_vec() };
+        let records: Vec<_> =
+            book.records.iter().map(|(record, what)| (record, of(what))).collect();
+        let spare: Vec<_> = book.spare.iter().map(|(since, slot)| (*since, id(slot))).collect();
+        (ids, records, spare, book.kept, book.ids.len(), book.records.len())
+    }
+
+    proptest! {
+        /// Beside a copy of before, and what the store has.
+        #[test]
+        fn changes_that_are_not_kept_were_never_made(
+            turns in prop::collection::vec(
+                (prop::collection::vec((0..6_u8, 0..12_u64), 0..40), prop::bool::ANY), 1..12,
+            ),
+        ) {
+            let (mut book, mut store, mut ms) = (empty(8), MemoryStore::new(0), 0);
+            book.begin_with("A", &mut store).unwrap();
+            book.settle();
+            for (acts, is_kept) in turns {
+                let (before, flushed) = (all(&book), store.clone());
+                for (act, id) in acts {
+                    ms += KNOWN_MS / 64;
+                    match act {
+                        0 => book.keep(b"8=kept", &mut store).unwrap(),
+                        1 => drop(book.give(&mut store).unwrap()),
+                        2 => book.forget(format!("11={id}").as_bytes(), &mut store).unwrap(),
+                        act => {
+                            let state = [State::Sent, State::Live, State::Closed][usize::from(act) - 3];
+                            note(&mut book, &mut store, id, state, ms);
+                        }
+                    }
+                }
+                if is_kept {
+                    book.settle();
+                } else {
+                    store = flushed;
+                    book.undo();
+                    prop_assert_eq!(all(&book), before);
+                }
+                let mut again = empty(8);
+                prop_assert_eq!(again.load(&mut store), 0);
+                prop_assert_eq!(known(&again), known(&book));
+                prop_assert_eq!((again.kept, again.records.len()), (book.kept, book.records.len()));
+            }
+        }
     }
 
     #[test]

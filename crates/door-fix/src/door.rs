@@ -680,11 +680,14 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
             let mut groups = std::mem::take(&mut self.groups);
             groups.clear();
             groups.extend(touched.iter().map(|at| self.group(*at)));
-            for (at, error) in self.stores.flush_apart(&touched, &groups) {
+            let failed = self.stores.flush_apart(&touched, &groups);
+            for at in &touched {
+                self.end_changes(*at, !failed.iter().any(|one| one.0 == *at));
+            }
+            for (at, error) in failed {
                 self.seats[at].out = Outbox::default();
                 self.happenings.push(Happening::StoreFailed(at, error.clone()));
                 self.step(at, clock, |seat, _, turn| seat.session.store_failed(error, turn));
-                self.load_book(at);
             }
             self.groups = groups;
         }

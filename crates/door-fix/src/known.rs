@@ -117,13 +117,15 @@ pub(crate) struct KnownIds {
     cells: Box<[u64]>,
     places: Vec<IdSlot>,
     free: Vec<Slot>,
+    /// Slots of ids that were forgotten since the last flush: they are as they were, should that be taken back.
+    leaving: Vec<Slot>,
     secret: Secret,
 }
 
 impl KnownIds {
     pub(crate) fn new(secret: Secret) -> KnownIds {
         let cells = vec![0; CELLS_MIN].into();
-        KnownIds { cells, places: Vec::new(), free: Vec::new(), secret }
+        KnownIds { cells, places: Vec::new(), free: Vec::new(), leaving: Vec::new(), secret }
     }
 
     pub(crate) fn secret(&self) -> Secret {
@@ -132,7 +134,7 @@ impl KnownIds {
 
     /// How many ids are known.
     pub(crate) fn len(&self) -> usize {
-        self.places.len() - self.free.len()
+        self.places.len() - self.free.len() - self.leaving.len()
     }
 
     fn hash(&self, id: &[u8]) -> u32 {
@@ -223,8 +225,38 @@ impl KnownIds {
         }
     }
 
-    /// Forgets an id. Cells behind it that stand further on than their hash says move up, so that none is ever passed over.
+    /// Forgets an id; [`KnownIds::bring_back`] may take that back until [`KnownIds::settle`].
     pub(crate) fn remove(&mut self, slot: Slot) {
+        self.take_out(slot);
+        self.leaving.push(slot);
+    }
+
+    /// Takes the last [`KnownIds::remove`] back.
+    pub(crate) fn bring_back(&mut self, slot: Slot) {
+        self.leaving.pop();
+        self.enter(self.places[slot as usize].hash, slot);
+    }
+
+    /// Takes an id back that was added.
+    pub(crate) fn take_back(&mut self, slot: Slot) {
+        self.take_out(slot);
+        self.set_free(slot);
+    }
+
+    /// Makes the room of forgotten ids free.
+    pub(crate) fn settle(&mut self) {
+        while let Some(slot) = self.leaving.pop() {
+            self.set_free(slot);
+        }
+    }
+
+    fn set_free(&mut self, slot: Slot) {
+        self.places[slot as usize].text = Text::None;
+        self.free.push(slot);
+    }
+
+    /// Takes an id out of the cells. Those behind it that stand further on than their hash says move up, so that none is ever passed over.
+    fn take_out(&mut self, slot: Slot) {
         let hash = self.places[slot as usize].hash;
         let Some((mut hole, _)) = self.cell(hash, |_, found| found == slot) else { return };
         let mask = self.cells.len() - 1;
@@ -238,8 +270,6 @@ impl KnownIds {
             at = self.next(at);
         }
         self.cells[hole] = 0;
-        self.places[slot as usize].text = Text::None;
-        self.free.push(slot);
     }
 
     /// All slots that are taken.
@@ -247,7 +277,8 @@ impl KnownIds {
         let taken = |(at, place): (usize, &IdSlot)| {
             (!matches!(place.text, Text::None)).then(|| Slot::try_from(at).ok()).flatten()
         };
-        self.places.iter().enumerate().filter_map(taken)
+        let taken = self.places.iter().enumerate().filter_map(taken);
+        taken.filter(|slot| !self.leaving.contains(slot))
     }
 }
 
@@ -267,10 +298,12 @@ pub(crate) enum Of {
 /// The records of a book that count, which come in ascending order.
 #[derive(Debug, Default)]
 pub(crate) struct Records {
-    /// The number of the first one.
+    /// The number of the first cell.
     base: u64,
-    /// What each is of that counts, the first one does.
+    /// What each is of that counts.
     cells: VecDeque<Option<Of>>,
+    /// So many of the first do not count.
+    gone: usize,
     live: usize,
 }
 
@@ -282,8 +315,10 @@ impl Records {
     /// Adds a record behind all others.
     pub(crate) fn push(&mut self, record: u64, of: Of) {
         if self.cells.is_empty() {
-            self.base = record;
+            (self.base, self.gone) = (record, 0);
         }
+        // Those that were taken back left room.
+        self.take_back(record);
         while self.base + (self.cells.len() as u64) < record {
             self.cells.push_back(None);
         }
@@ -297,24 +332,44 @@ impl Records {
         let cell = self.cells.get_mut(at)?;
         let of = cell.take()?;
         self.live -= 1;
-        while self.cells.pop_front_if(|cell| cell.is_none()).is_some() {
-            self.base += 1;
+        while self.cells.get(self.gone).is_some_and(Option::is_none) {
+            self.gone += 1;
         }
         Some(of)
     }
 
+    /// Takes [`Records::remove`] back.
+    pub(crate) fn bring_back(&mut self, record: u64, of: Of) {
+        let at = record.checked_sub(self.base).and_then(|at| usize::try_from(at).ok());
+        if let Some(at) = at.filter(|at| *at < self.cells.len()) {
+            self.cells[at] = Some(of);
+            self.gone = self.gone.min(at);
+            self.live += 1;
+        }
+    }
+
+    /// Takes [`Records::push`] of this record and of all behind it back.
+    pub(crate) fn take_back(&mut self, record: u64) {
+        while self.base + (self.cells.len() as u64) > record {
+            self.live -= usize::from(self.cells.pop_back().flatten().is_some());
+        }
+        self.gone = self.gone.min(self.cells.len());
+    }
+
+    /// Drops the room of those that do not count any more.
+    pub(crate) fn settle(&mut self) {
+        self.cells.drain(..self.gone);
+        self.base += std::mem::take(&mut self.gone) as u64;
+    }
+
     /// Those that count, the oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, Of)> {
-        (self.base..).zip(&self.cells).filter_map(|(record, of)| Some((record, (*of)?)))
+        let cells = (self.base..).zip(&self.cells).skip(self.gone);
+        cells.filter_map(|(record, of)| Some((record, (*of)?)))
     }
 
     pub(crate) fn first(&self) -> Option<u64> {
         self.iter().next().map(|first| first.0)
-    }
-
-    pub(crate) fn pop_first(&mut self) -> Option<(u64, Of)> {
-        let record = self.first()?;
-        Some((record, self.remove(record)?))
     }
 }
 
@@ -350,6 +405,9 @@ mod tests {
                     (Some(slot), 0) => {
                         known.remove(slot);
                         tree.remove(&id);
+                        if record % 2 == 0 {
+                            known.settle();
+                        }
                     }
                     (Some(slot), _) => {
                         known.set(slot, entry(record));
@@ -380,7 +438,7 @@ mod tests {
                 let gone = last.saturating_sub(gone);
                 prop_assert_eq!(records.remove(gone), tree.remove(&gone));
                 if gone % 7 == 0 {
-                    prop_assert_eq!(records.pop_first(), tree.pop_first());
+                    records.settle();
                 }
                 prop_assert_eq!(records.first(), tree.keys().next().copied());
                 prop_assert_eq!(records.len(), tree.len());

@@ -62,10 +62,9 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         }
         let name = self.seats[client].keys.name.clone();
         self.with_book(at, |book, store| book.begin_with(&name, store));
-        if let Err(error) = self.stores.flush(&[at]) {
-            self.happenings.push(Happening::StoreFailed(at, error));
-            self.load_book(at);
-        }
+        let kept = self.stores.flush(&[at]);
+        self.end_changes(at, kept.is_ok());
+        self.happenings.extend(kept.err().map(|error| Happening::StoreFailed(at, error)));
     }
 
     /// Says that the stores of some sessions are older than what these sent and got. What their peers send again may have been passed on, and goes
@@ -85,9 +84,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
             store.set_next_in(store.next_in())?;
         }
         let kept = self.stores.flush(sessions);
-        if kept.is_err() {
-            sessions.iter().for_each(|at| self.load_book(*at));
-        }
+        sessions.iter().for_each(|at| self.end_changes(*at, kept.is_ok()));
         kept
     }
 
@@ -105,9 +102,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         self.doubt_book(at)?;
         let before = self.stores.store(at).next_in();
         let kept = keep(&mut self.stores);
-        if kept.is_err() {
-            self.load_book(at);
-        }
+        self.end_changes(at, kept.is_ok());
         let store = self.stores.store(at);
         if store.next_in() < before {
             self.seats[at].is_set_back = true;
@@ -118,8 +113,8 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         kept
     }
 
-    /// Writes down that of a venue whose store was behind nobody knows whose the orders are that its book does not know. A book that had to be
-    /// read again says so again; to be called before anything else of its session is kept, or judged by its book.
+    /// Writes down that of a venue whose store was behind nobody knows whose the orders are that its book does not know. A book whose
+    /// changes were not kept says so again; to be called before anything else of its session is kept, or judged by its book.
     ///
     /// # Errors
     /// [`StoreError`] if that cannot be said.
@@ -132,10 +127,23 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         Ok(())
     }
 
-    /// Reads the book of a venue that has one.
-    pub(crate) fn load_book(&mut self, at: usize) {
+    /// Ends the changes of a venue's book with a flush: they are kept, or were never made. A book that was read is not read again for that.
+    pub(crate) fn end_changes(&mut self, at: usize, are_kept: bool) {
+        let seat = &mut self.seats[at];
+        seat.owes_doubt |= !are_kept && seat.is_behind;
+        match &mut seat.book {
+            Some(book) if are_kept => book.settle(),
+            Some(book) if seat.is_book_read => book.undo(),
+            Some(_) => self.load_book(at),
+            None => {}
+        }
+    }
+
+    /// Reads the book of a venue that has one, as soon as it can be opened.
+    fn load_book(&mut self, at: usize) {
         self.seats[at].owes_doubt = self.seats[at].is_behind;
         let lost = self.with_book(at, |book, store| Ok(book.load(store)));
+        self.seats[at].is_book_read = lost.is_some();
         if let Some(lost) = lost.filter(|lost| *lost > 0) {
             self.happenings.push(Happening::IdsLost(at, lost));
         }

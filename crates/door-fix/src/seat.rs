@@ -45,6 +45,8 @@ pub(crate) struct Seat {
     pub(crate) named: Option<usize>,
     /// Of a venue: whose its orders are.
     pub(crate) book: Option<Box<Book>>,
+    /// What the stores have of it was read.
+    pub(crate) is_book_read: bool,
     /// Where the book is written if the stores have none.
     pub(crate) book_memory: MemoryStore,
 }
@@ -109,6 +111,7 @@ impl Seat {
             owes_doubt: false,
             named,
             book,
+            is_book_read: false,
             book_memory: MemoryStore::new(0),
         })
     }
