@@ -1,4 +1,4 @@
-"""A provider of OpenAI's and Anthropic's calls. It counts what it bills, and fails as a model's name says: flaky, once; broken, always."""
+"""A provider of OpenAI's and Anthropic's calls. It counts what it bills, and fails as a model's name says: flaky ones once, broken always."""
 
 import asyncio
 import json
@@ -9,6 +9,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, StreamingResponse
 
 IN, OUT = 20, 10
+FLAKY = ("flaky", "gpt-4.1-nano")
 WORD_S = 0.02
 app = FastAPI()
 bill: dict[str, int] = {}
@@ -49,11 +50,17 @@ async def openai(base, usage):
     yield data({**base, "choices": [], "usage": usage}) + "data: [DONE]\n\n"
 
 
+@app.get("/v1/models")
+async def models():
+    return {"object": "list", "data": []}
+
+
 @app.post("/{path:path}")
 async def post(path: str, request: Request):
     body = await request.json()
     model, streamed = body["model"], body.get("stream")
-    if "flaky" in model and (said := json.dumps(body["messages"])) not in tried:
+    said = json.dumps(body)
+    if model in FLAKY and said not in tried:
         tried.add(said)
         return JSONResponse({"error": {"message": "overloaded", "type": "server_error"}}, 503)
     if "broken" in model:
