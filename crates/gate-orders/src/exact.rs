@@ -103,6 +103,15 @@ pub(crate) fn exact(decimal: Decimal) -> i128 {
     i128::from(decimal.mantissa()) * i128::from(power)
 }
 
+/// Returns the decimal of a value at 10^-18, without zeros at its end; `None` where 64 bits do not hold its digits.
+pub(crate) fn decimal(mut exact: i128) -> Option<Decimal> {
+    let mut places = PLACES;
+    while places > 0 && exact % 10 == 0 {
+        (exact, places) = (exact / 10, places - 1);
+    }
+    Decimal::new(i64::try_from(exact).ok()?, places)
+}
+
 /// Returns `|quantity * price| * multiplier` at 10^-18, as [`value`] does; without a division where there are no more than 18 places.
 pub(crate) fn product(quantity: Decimal, price: Decimal, multiplier: Decimal) -> Option<i128> {
     let places = quantity.places() + price.places() + multiplier.places();

@@ -39,6 +39,6 @@ mod versions;
 
 pub use codec::BytesError;
 pub use event::{Amendment, Check, Event, ExecId, Execution, Size, Version};
-pub use order::{Alarm, Effect, LEGS_MAX, Leg, Order, PENDING_MAX, Refusal};
+pub use order::{Alarm, Effect, LEGS_MAX, Leg, Order, PENDING_MAX, Refusal, Standing};
 pub use sums::LegAmounts;
 pub use versions::Phase;

@@ -4,7 +4,7 @@ use fix::Decimal;
 use money::Unit;
 
 use crate::event::{Amendment, Check, Event, Execution, Size, Version};
-use crate::exact::{Exact, exact, product};
+use crate::exact::{Exact, decimal, exact, product};
 use crate::executions::{Amended, Executions};
 use crate::sums::{High, LegAmounts, Sums};
 use crate::versions::{Cost, Pending, Phase, Versions};
@@ -23,7 +23,7 @@ pub struct Leg {
     pub unit: Unit,
 }
 
-/// An order: its versions, its executions, and what follows from them for each of its legs.
+/// An order: its versions, its executions, and what follows from them for each of its legs. One without legs asks for no money.
 #[derive(Clone, Debug)]
 pub struct Order {
     pub(crate) legs: Box<[Leg]>,
@@ -33,6 +33,17 @@ pub struct Order {
     pub(crate) versions: Versions,
     pub(crate) sums: Sums,
     pub(crate) executions: Executions,
+}
+
+/// What a person asks of an order: what its venue has of it, and how far it came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// The version that the venue has; `None` of an order that was not opened here.
+    pub size: Option<Size>,
+    /// CumQty (14), as far as executions and sums tell; `None` beyond 18 digits.
+    pub executed: Option<Decimal>,
+    /// LeavesQty (151) of that version, 0 of a closed order; `None` of a cash amount, and beyond 18 digits.
+    pub open: Option<Decimal>,
 }
 
 /// What an event did.
@@ -64,8 +75,8 @@ pub enum Alarm {
 /// An event or an order that is refused. Nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// No legs, or too many.
-    #[error("{0} legs: expected 1 to {LEGS_MAX} budgets")]
+    /// Too many legs.
+    #[error("{0} legs: expected at most {LEGS_MAX} budgets")]
     Legs(usize),
     /// Two legs have the same budget.
     #[error("budget {0} twice: name each budget once")]
@@ -152,6 +163,23 @@ impl Order {
     #[must_use]
     pub fn phase(&self) -> Phase {
         self.versions.phase
+    }
+
+    /// Returns what a person asks of the order.
+    #[must_use]
+    pub fn standing(&self) -> Standing {
+        let spent = self.versions.spent(&self.sums, self.multiplier).unwrap_or(self.sums.total);
+        let is_open = self.versions.phase == Phase::Open;
+        let (size, open) = match self.versions.cost {
+            Some(Cost::Quantity { quantity, price }) => {
+                let left = if is_open { quantity.saturating_sub(spent.quantity).max(0) } else { 0 };
+                let size = decimal(quantity).map(|quantity| Size::Quantity { quantity, price });
+                (size, decimal(left))
+            }
+            Some(Cost::Cash(money)) => (decimal(money).map(Size::Cash), None),
+            None => (None, None),
+        };
+        Standing { size, executed: decimal(spent.quantity), open }
     }
 
     /// Returns the amounts of each budget, absolute: the order's named hold.
@@ -492,7 +520,7 @@ impl Order {
 }
 
 pub(crate) fn judge_legs(legs: &[Leg]) -> Result<(), Refusal> {
-    if legs.is_empty() || legs.len() > LEGS_MAX {
+    if legs.len() > LEGS_MAX {
         return Err(Refusal::Legs(legs.len()));
     }
     let mut currency = None;

@@ -4,7 +4,7 @@ use super::*;
 use gate_orders::Event::{
     Accepted, Amended, Checked, Closed, Executed, Filled, Refused, Restated, Sent,
 };
-use gate_orders::{Alarm, PENDING_MAX, Phase, Refusal};
+use gate_orders::{Alarm, PENDING_MAX, Phase, Refusal, Standing};
 
 /// A step, its amounts in cents (hold, settled, over_settled, late, inferred, unknown_order), and its alarm.
 type Step = (Event, [i64; 6], Option<Alarm>);
@@ -232,6 +232,33 @@ fn legs_count_money_at_their_scale_or_quantity() {
     );
 }
 
+/// What a list of orders shows, also of those that ask for no money.
+#[test]
+fn an_order_tells_what_its_venue_has_and_how_far_it_came() {
+    let mut order = Order::open(&[], decimal("1"), &version(1, "10.50", "0")).unwrap();
+    let mut told = |event: Option<Event>, expected: [&str; 4]| {
+        assert!(event.is_none_or(|event| order.apply(&event).unwrap().changed), "{event:?}");
+        let mut bytes = Vec::new();
+        order.encode(&mut bytes);
+        let Standing { size, executed, open } = Order::decode(&bytes).unwrap().standing();
+        let Some(Size::Quantity { quantity, price }) = size else { panic!("{size:?}") };
+        let found = [Some(quantity), Some(price), executed, open];
+        let found = found.map(|one| one.map_or("none".to_owned(), |one| one.to_string()));
+        assert_eq!(found, expected, "{event:?}");
+    };
+    told(None, ["10.5", "0", "0", "10.5"]);
+    told(Some(Executed(execution(1, "0.25", "7"))), ["10.5", "0", "0.25", "10.25"]);
+    let check = Check { quantity: decimal("4"), price: None };
+    told(Some(Checked(check)), ["10.5", "0", "4", "6.5"]);
+    told(Some(Sent(version(2, "20", "3"))), ["10.5", "0", "4", "6.5"]);
+    told(Some(Accepted { number: 2, size: None }), ["20", "3", "4", "16"]);
+    told(Some(Closed), ["20", "3", "4", "0"]);
+    let cash = Version { number: 1, size: Size::Cash(decimal("5")) };
+    let standing = Order::open(&[], decimal("1"), &cash).unwrap().standing();
+    assert_eq!((standing.size, standing.open), (Some(cash.size), None));
+    assert_eq!(Order::unknown(&[], decimal("1")).unwrap().standing().size, None);
+}
+
 #[test]
 #[rustfmt::skip]
 fn what_cannot_be_counted_is_refused_with_its_reason() {
@@ -239,8 +266,7 @@ fn what_cannot_be_counted_is_refused_with_its_reason() {
     let nine: Vec<Leg> = (0..9).map(|budget| Leg { budget, ..usd }).collect();
     let (cash, huge) = (Size::Cash(decimal("5")), at("999999999999999999", "999999999"));
     for (legs, multiplier, size, expected) in [
-        (&[][..], "1", at("1", "1"), Refusal::Legs(0)),
-        (&nine, "1", at("1", "1"), Refusal::Legs(9)),
+        (&nine[..], "1", at("1", "1"), Refusal::Legs(9)),
         (&[usd, count, usd], "1", at("1", "1"), Refusal::BudgetTwice(1)),
         (&[usd, leg(3, "EURn")], "1", at("1", "1"), Refusal::Currencies(usd.unit, leg(3, "EURn").unit)),
         (&[usd], "0", at("1", "1"), Refusal::Multiplier(decimal("0"))),
