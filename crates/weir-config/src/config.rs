@@ -44,7 +44,8 @@ impl fmt::Display for ConfigError {
     }
 }
 
-/// Judges what a door's section says, where the door's crate knows what it takes: returns everything that is wrong with it.
+/// Judges what a door's section says, where the door's crate knows what it takes: returns everything that is wrong with it. What has no
+/// place gets that of the key that it begins with, else that of the file.
 pub type Judge = fn(&Config) -> Vec<ConfigError>;
 
 macro_rules! config {
@@ -550,8 +551,14 @@ fn load_from(
     }
     read_environment(&mut config, environment, &mut places, &mut errors);
     let read = errors.len();
-    errors.extend(judges.iter().flat_map(|judge| judge(&config)));
-    config.check(file, &mut errors);
+    let place = file.map_or("configuration".into(), |path| path.display().to_string());
+    for mut error in judges.iter().flat_map(|judge| judge(&config)) {
+        if error.place.is_empty() {
+            error.place.clone_from(&place);
+        }
+        errors.push(error);
+    }
+    config.check(place, &mut errors);
     for error in &mut errors[read..] {
         places.mend(error);
     }
@@ -851,13 +858,12 @@ impl Config {
     }
 
     /// What no single key can tell.
-    fn check(&self, file: Option<&Path>, errors: &mut Vec<ConfigError>) {
+    fn check(&self, place: String, errors: &mut Vec<ConfigError>) {
         errors.extend(self.check_doors().err().unwrap_or_default());
         if let Err(error) = transport_options(self).check() {
             errors.push(ConfigError { place: "transport".into(), text: error.to_string() });
         }
         errors.extend(self.arrays.out_of_range());
-        let place = file.map_or("configuration".into(), |path| path.display().to_string());
         let mut must = |holds: bool, text: String| {
             if !holds {
                 errors.push(ConfigError { place: place.clone(), text });
@@ -888,9 +894,6 @@ impl Config {
         for (door, hosts) in hosts {
             let hosts = crate::doors::check_hosts(hosts);
             must(hosts.is_ok(), format!("{door}.{}", hosts.err().unwrap_or_default()));
-        }
-        for text in crate::vault::faults(self) {
-            must(false, text);
         }
         for text in all_doors().filter_map(|door| door.check_home(self)) {
             must(false, text);

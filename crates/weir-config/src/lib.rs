@@ -25,5 +25,5 @@ pub mod listen;
 pub mod paths;
 pub mod private;
 pub(crate) mod values;
-mod vault;
+pub mod vault;
 pub mod warnings;

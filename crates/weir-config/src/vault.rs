@@ -2,13 +2,20 @@
 
 use std::net::IpAddr;
 
-use crate::config::Config;
+use crate::config::{Config, ConfigError};
 
 /// What each key of the vault that names a place of the key is called.
 const SOURCES: &str = "vault.key_file, vault.key_env, vault.key_program and vault.transit_address";
 
-/// Returns what is wrong with the section `vault`, and what was expected.
-pub(crate) fn faults(config: &Config) -> Vec<String> {
+/// Returns what is wrong with the section `vault`.
+#[must_use]
+pub fn judge(config: &Config) -> Vec<ConfigError> {
+    let without_place = |text| ConfigError { place: String::new(), text };
+    faults(config).into_iter().map(without_place).collect()
+}
+
+/// Returns what is wrong, and what was expected.
+fn faults(config: &Config) -> Vec<String> {
     let vault = &config.vault;
     let sources = [&vault.key_file, &vault.key_env, &vault.key_program, &vault.transit_address];
     let set = sources.iter().filter(|source| !source.is_empty()).count();

@@ -25,7 +25,7 @@ use weir_door::{Door, DoorFacts, DoorSet, OnDoors, Tokens, WorkerCounters, doors
 pub const DOORS: &[DoorFacts] = Doors::FACTS;
 
 /// Who judges sections of `weir.toml`.
-pub const JUDGES: &[Judge] = &[entries::judge];
+pub const JUDGES: &[Judge] = &[entries::judge, weir_config::vault::judge];
 
 /// Who judges files that entries of `weir.toml` name.
 pub const JUDGES_OF_FILES: &[Judge] = &[entries::judge_files];
