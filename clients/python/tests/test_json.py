@@ -30,7 +30,7 @@ def test_a_real_node(url):
             asks = [weir.Ask(1001, "0.1", "USD"), weir.Ask(5, "0.1", "USD"), weir.Ask(1001, "11", "USD"), weir.Ask(1001, "1", "EUR")]
             answers = await client.reserve_all(asks)
             assert [str(one.verdict) for one in answers] == ["granted", "unknown_budget", "exhausted", "unit_mismatch"]
-            assert "9.6" in answers[2].detail
+            assert "left" in answers[2].detail
             assert (await answers[0].release()).verdict == Verdict.RELEASED
 
     asyncio.run(play())
@@ -51,6 +51,46 @@ def test_the_blocking_client_from_the_environment(url, monkeypatch):
     monkeypatch.setenv("WEIR_URL", url)
     with weir.connect_sync(timeout=20) as client, client.reserve(1001, "0.15", "USD") as hold:
         assert hold.settle("0.05").verdict == Verdict.SETTLED
+
+
+def test_work_within_a_budget(url):
+    """A hold as a context, and decorated functions, of both kinds; what is left on an exception; a refusal."""
+    with weir.connect_sync(url, timeout=20) as client:
+
+        @weir.budgeted("llm/{team}/{user}", most="0.40/USD", cost=lambda words: f"0.0{len(words)}", client=client)
+        def answer(team, user="ann"):
+            return "four"
+
+        @weir.budgeted("llm/{team}/bob", most="0.60/USD", client=client)
+        async def think(team, fails=False):
+            return 1 // (not fails)
+
+        assert answer("a/b") == "four"
+        assert client.reserve("llm/a:2Fb/ann", "0.97", "USD").verdict == Verdict.EXHAUSTED
+        assert asyncio.run(think("x")) == 1
+        with pytest.raises(weir.RefusedError, match="llm/x/bob: exhausted"):
+            asyncio.run(think("x"))
+        with pytest.raises(ZeroDivisionError):
+            asyncio.run(think("y", fails=True))
+        with client.hold("llm/y/bob", most="1/USD") as hold:
+            assert hold.settle("0.5").verdict == Verdict.SETTLED
+        with pytest.raises(weir.RefusedError), client.hold("llm/y/bob", most="0.9/USD"):
+            pass
+
+    async def play():
+        async with weir.connect(url, timeout=20) as other:
+            with pytest.raises(KeyError):
+                async with other.hold("llm/z/bob", most="1/USD"):
+                    raise KeyError
+            async with other.hold("llm/z/bob", most="1/USD") as hold:
+                assert (await hold.settle("1")).verdict == Verdict.SETTLED
+
+    asyncio.run(play())
+
+
+def test_parts_of_handles():
+    names = {"a/b": "a:2Fb", "a:2Fb": "a:3A2Fb", "..": ":2E:2E", "v1.2": "v1.2", "ann@example": "ann@example", "é\n": ":C3:A9:0A"}
+    assert {name: weir.handle_part(name) for name in names} == names
 
 
 GRANTED = {"verdict": "granted", "token": "A" * 43, "amount": "0.15", "deadline": "2026-11-23T09:30:00.250Z"}

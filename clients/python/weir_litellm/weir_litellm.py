@@ -232,13 +232,7 @@ def budget_of(pattern: str, key: Any, data: dict[str, Any]) -> str | None:
     }
     if any(values[name] in (None, "") for name in re.findall(r"\{([^}]*)\}", pattern)):
         return None
-    return re.sub(r"\{([^}]*)\}", lambda name: encoded(str(values[name[1]])), pattern)
-
-
-def encoded(value: str) -> str:
-    """A value as a part of a handle: what a handle cannot have, and ``/`` and ``:``, as ``:`` and two hex digits of UTF-8."""
-    plain = r"[^A-Za-z0-9_@.-]" if value.strip(".") else "."
-    return re.sub(plain, lambda one: "".join(f":{byte:02X}" for byte in one[0].encode("utf-8", "surrogatepass")), value, flags=re.DOTALL)
+    return re.sub(r"\{([^}]*)\}", lambda name: weir.handle_part(str(values[name[1]])), pattern)
 
 
 def _denied(status: int, message: str, retry_after: float | None = None) -> HTTPException:

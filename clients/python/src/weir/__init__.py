@@ -32,6 +32,7 @@ from ._verdict import (
     WrongDoorError,
 )
 from ._wire import ProtocolError
+from ._work import RefusedError, budgeted, default, handle_part
 
 __all__ = [
     "AMOUNT_MAX",
@@ -48,6 +49,7 @@ __all__ = [
     "Outcome",
     "ProtocolError",
     "Refused",
+    "RefusedError",
     "SpoolError",
     "SyncClient",
     "SyncHold",
@@ -57,6 +59,9 @@ __all__ = [
     "VersionError",
     "WeirError",
     "WrongDoorError",
+    "budgeted",
     "connect",
     "connect_sync",
+    "default",
+    "handle_part",
 ]

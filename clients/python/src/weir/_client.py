@@ -29,6 +29,7 @@ from ._verdict import (
 )  # fmt: skip
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
     from types import TracebackType
 
 NODES_MAX = 64
@@ -304,6 +305,17 @@ class Client:
         if code == UNIT_MISMATCH:
             return _mismatch(exact, connection.node, name)
         return Refused(VERDICTS[code]) if code else Hold(self, connection.node, token, exact, request_id)
+
+    def hold(
+        self, budget: int | str, most: Amount | str | Decimal | int, unit: str | None = None, *, timeout: float | None = None
+    ) -> AbstractAsyncContextManager[Hold]:
+        """Reserves for the work of an ``async with``: confirmed at once, released where nothing was settled, also by an exception.
+
+        ``most`` is an amount, or text such as ``"0.02/USDn"``. A refusal is a RefusedError.
+        """
+        from ._work import hold
+
+        return hold(self, budget, most, unit, timeout=timeout)
 
     async def find(self, handle: str, *, timeout: float | None = None) -> Found:
         """Asks the first node that works which budget a handle stands for.

@@ -15,6 +15,7 @@ from ._settle import Outcome
 from ._verdict import ClosedError, Verdict
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
     from types import TracebackType
 
 T = TypeVar("T")
@@ -103,6 +104,14 @@ class SyncClient:
     def reserve(self, budget: int | str, amount: Amount | str | Decimal | int, unit: str | None = None, **more: Any) -> SyncHold | Refused:
         """See ``Client.reserve``."""
         return self._wrapped(self._run(self._client.reserve(budget, amount, unit, **more)))
+
+    def hold(
+        self, budget: int | str, most: Amount | str | Decimal | int, unit: str | None = None, *, timeout: float | None = None
+    ) -> AbstractContextManager[SyncHold]:
+        """See ``Client.hold``."""
+        from ._work import sync_hold
+
+        return sync_hold(self, budget, most, unit, timeout=timeout)
 
     def reserve_all(self, asks: Iterable[Ask], *, timeout: float | None = None) -> list[SyncHold | Refused]:
         """See ``Client.reserve_all``."""

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import os
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import Future
@@ -24,8 +23,9 @@ from genai_prices import Usage, calc_price, extract_usage
 
 from ._amount import unit_decimals
 from ._hold import Hold, Refused
-from ._sync import SyncClient, connect_sync
+from ._sync import SyncClient
 from ._verdict import Verdict, WeirError
+from ._work import default, handle_part
 
 log = logging.getLogger("weir")
 T = TypeVar("T")
@@ -35,17 +35,6 @@ _LIMITS = ("max_completion_tokens", "max_output_tokens", "max_tokens")
 _DELTAS = ("content_block_delta", "response.output_text.delta")
 _FREE = ("/count_tokens", "/input_tokens", "/moderations")
 _UNKNOWN = frozenset((Verdict.UNREACHABLE, Verdict.TIMEOUT, Verdict.JOURNAL, Verdict.CLOSED, Verdict.BUSY, Verdict.CUT_OFF))
-
-_default: tuple[int, SyncClient] | None = None
-
-
-def default() -> SyncClient:
-    """The client of the environment, WEIR_URL and WEIR_TOKEN; a process that was forked gets its own."""
-    global _default
-    if _default is None or _default[0] != os.getpid():
-        _default = os.getpid(), connect_sync(name="weir-llm")
-    return _default[1]
-
 
 def wrap(
     client: T, *, budget: str | Callable[[dict[str, Any]], str] = "llm/{model}", unit: str = "USDn", weir: SyncClient | None = None,
@@ -126,7 +115,7 @@ class Guard:
         most = self.price(model, url, Usage(input_tokens=len(content), output_tokens=0 if flavor == "embeddings" else output * copies))
         if most is None or not most:
             return request, Denied(402, f"model {model}: its price is not known")
-        budget = self._budget(body) if callable(self._budget) else self._budget.replace("{model}", model.replace("/", ":2F"))
+        budget = self._budget(body) if callable(self._budget) else self._budget.replace("{model}", handle_part(model))
         return sent, Plan(budget, most, model, url, flavor, len(content), hides_usage)
 
     def price(self, model: str, url: str, usage: Any) -> Decimal | None:
