@@ -39,7 +39,7 @@ def test_a_real_node(url):
 def test_a_cold_burst(url):
     async def play():
         async with weir.connect(url, timeout=60) as client:
-            holds = await asyncio.gather(*(client.reserve(1001, "0.0001", "USD") for _ in range(500)))
+            holds = await asyncio.gather(*(client.reserve(1001, "0.0001", "USD", confirm=True) for _ in range(500)))
             assert {str(hold.verdict) for hold in holds} == {"granted"}
             ends = await asyncio.gather(*(hold.settle("0.0001") for hold in holds))
             assert {str(end.verdict) for end in ends} == {"settled"}
