@@ -8,7 +8,6 @@
 //! | [`arrays`] | entries of which a file may have several, such as `[[fix.session]]` |
 //! | [`environment`] | names in the environment that look like keys and are none |
 //! | [`listen`] | where a door listens, or that it is off |
-//! | `vault` | what unseals the keys of the keys door, checked |
 //! | [`paths`] | what relative paths are relative to |
 //! | [`private`] | who may read what is in the data folder |
 //!
@@ -25,5 +24,4 @@ pub mod listen;
 pub mod paths;
 pub mod private;
 pub(crate) mod values;
-pub mod vault;
 pub mod warnings;

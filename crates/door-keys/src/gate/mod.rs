@@ -22,6 +22,7 @@ mod live;
 mod open;
 mod pool;
 mod rates;
+pub mod section;
 mod stream;
 mod transit;
 

@@ -10,7 +10,7 @@ use door_fix::gate::checkpoints::Known;
 use door_fix::gate::desk::FixDesk;
 use door_fix::gate::{FixDoor, FixTerms, entries};
 use door_keys::gate::desk::KeysDesk;
-use door_keys::gate::{self as keys_gate, KeysDoor, KeysTerms, KeysThreads};
+use door_keys::gate::{self as keys_gate, KeysDoor, KeysTerms, KeysThreads, section};
 use door_openrtb::{BidTerms, OpenRtbDoor};
 use door_spend::gate::{SpendDoor, SpendTerms};
 use door_transport::cores::Placement;
@@ -25,7 +25,7 @@ use weir_door::{Door, DoorFacts, DoorSet, OnDoors, Tokens, WorkerCounters, doors
 pub const DOORS: &[DoorFacts] = Doors::FACTS;
 
 /// Who judges sections of `weir.toml`.
-pub const JUDGES: &[Judge] = &[entries::judge, weir_config::vault::judge];
+pub const JUDGES: &[Judge] = &[entries::judge, section::judge];
 
 /// Who judges files that entries of `weir.toml` name.
 pub const JUDGES_OF_FILES: &[Judge] = &[entries::judge_files];

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crate::config::{Config, ConfigError};
+use weir_config::config::{Config, ConfigError};
 
 /// What each key of the vault that names a place of the key is called.
 const SOURCES: &str = "vault.key_file, vault.key_env, vault.key_program and vault.transit_address";
