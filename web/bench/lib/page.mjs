@@ -49,7 +49,7 @@ async function leaveNetworkAlone(page) {
 }
 
 /** Opens the dashboard on a board and waits for its rows. `asSent`: without changing a header, for what its files weigh and take. */
-async function open(browser, board, { expected, asSent = false }) {
+async function open(browser, board, { expected, asSent = false, probed = true }) {
   const context = await browser.newContext({
     viewport: { width: 1280, height: 1000 },
     reducedMotion: "reduce",
@@ -57,7 +57,7 @@ async function open(browser, board, { expected, asSent = false }) {
   if (process.env.WEB) await serveFrom(process.env.WEB, context, board.url);
   else if (!asSent) await isolate(context, board.url);
   const page = await context.newPage();
-  await page.addInitScript(install);
+  if (probed) await page.addInitScript(install);
   const cdp = await context.newCDPSession(page);
   await cdp.send("Performance.enable");
   await page.goto(`${board.url}/ui/`, { waitUntil: "commit" });
@@ -109,6 +109,45 @@ export async function updates(browser, board, { rows, deltas, everyMs, count }) 
   } finally {
     await opened.close();
   }
+}
+
+/** Pictures and messages shorter than this are no update of thousands of rows. */
+const UPDATE_US = 100;
+/** Style and layout that begin so soon after a picture are that picture's. */
+const PICTURE_US = 40_000;
+
+/** As `updates`, by the clock of the page's main thread, which other processes do not slow down; nothing is put into the page. */
+export async function processorTime(browser, board, { rows, everyMs, count }) {
+  const { page, close } = await open(browser, board, { expected: rows, probed: false });
+  try {
+    await sleep(3 * everyMs);
+    await browser.startTracing(page, { categories: ["devtools.timeline", "toplevel"] });
+    await sleep(count * everyMs);
+    return samplesOf(JSON.parse((await browser.stopTracing()).toString()).traceEvents);
+  } finally {
+    await close();
+  }
+}
+
+function samplesOf(trace) {
+  const main = trace.find(({ name }) => name === "FireAnimationFrame").tid;
+  const timed = trace.filter(({ tid, ph, tdur }) => tid === main && ph === "X" && tdur !== undefined);
+  const named = (...names) => timed.filter(({ name }) => names.includes(name));
+  const messages = named("FunctionCall").filter(
+    ({ tdur, args }) => tdur > UPDATE_US && args.data?.functionName?.includes("onmessage"),
+  );
+  const layouts = named("Layout", "UpdateLayoutTree");
+  return named("FireAnimationFrame")
+    .filter(({ tdur }) => tdur > UPDATE_US)
+    .flatMap(({ ts, tdur }) => {
+      const message = messages.findLast((one) => one.ts < ts);
+      if (message === undefined) return [];
+      const layout = layouts
+        .filter((one) => one.ts >= ts && one.ts < ts + PICTURE_US)
+        .reduce((sum, one) => sum + one.tdur, 0);
+      const script = message.tdur + tdur;
+      return [{ decode: message.tdur / 1_000, script: script / 1_000, all: (script + layout) / 1_000 }];
+    });
 }
 
 /** The naive page is measured by its own clocks. */
