@@ -53,7 +53,7 @@ mod window;
 
 pub use bank::{
     Bank, Counts, Dormant, DormantWindows, OpenError, Options, Out, ReplayError, Restore,
-    RestoreError,
+    RestoreError, UnsealedCredits,
 };
 pub use books::{Books, Line};
 pub use edit::{Edit, EditReason, EditRecord};

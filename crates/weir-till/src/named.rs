@@ -20,6 +20,8 @@ pub struct NamedRequest {
     answers: Vec<NamedAnswer>,
     /// Places whose answers are still to come.
     open: VecDeque<u32>,
+    /// Something of it is known to nobody before it is sealed.
+    needs_seal: bool,
     wait: FillWait,
 }
 
@@ -30,14 +32,19 @@ impl NamedRequest {
         let len = u32::try_from(says.len()).expect("messages are far below 2^32");
         let (open, wait) = ((0..len).collect(), FillWait::lasting(NAMED_WAIT_MS));
         let answers = vec![Err(NamedRefusal::Journal); says.len()];
-        NamedRequest { reply, says, answers, open, wait }
+        NamedRequest { reply, says, answers, open, needs_seal: false, wait }
     }
 
-    /// Answers the next one. False: there is none.
-    pub fn answer_next(&mut self, answer: impl FnOnce(&mut NamedSay) -> NamedAnswer) -> bool {
+    /// Answers the next one, and says whether that may be known before it is sealed. False: there is none.
+    pub fn answer_next(
+        &mut self,
+        answer: impl FnOnce(&mut NamedSay) -> (NamedAnswer, bool),
+    ) -> bool {
         let Some(place) = self.open.pop_front() else { return false };
         let place = place as usize;
-        self.answers[place] = answer(&mut self.says[place]);
+        let (answer, is_free) = answer(&mut self.says[place]);
+        self.answers[place] = answer;
+        self.needs_seal |= answer.is_ok() && !is_free;
         true
     }
 
@@ -46,10 +53,10 @@ impl NamedRequest {
         &self.answers
     }
 
-    /// Did the bank change anything for it, or say that something is so? That is known to nobody before it is sealed.
+    /// Did the bank do anything for it, or say that something is so, that is known to nobody before it is sealed?
     #[must_use]
     pub fn waits_for_seal(&self) -> bool {
-        self.answers.iter().any(Result::is_ok)
+        self.needs_seal
     }
 
     /// Opens those again that purses have the money for; how many these are.
@@ -59,6 +66,7 @@ impl NamedRequest {
         };
         let places = (0..).zip(&self.answers).filter(|(_, answer)| is_empty(answer));
         self.open = places.map(|(place, _)| place).collect();
+        self.needs_seal = false;
         self.open.len()
     }
 }

@@ -105,7 +105,7 @@ impl World {
         if self.bug == Some(Bug::TopUpInFull) {
             out.records.iter_mut().for_each(top_up_in_full);
         }
-        let mut records = self.journal.append(out, self.bank.now_ms());
+        let mut records = self.journal.append(out, &self.bank);
         for handle in out.ended.drain(..) {
             self.journal.hold(Held::Ended(handle));
         }

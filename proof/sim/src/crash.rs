@@ -340,7 +340,7 @@ impl World {
         let folder = NodeFolder::new(self.disk.clone(), self.bug);
         let rng = Rng::new(self.rng.next());
         self.journal = Journal::new(folder, sizes, tail, self.engine.clone(), rng);
-        self.start();
+        self.start()?;
         self.ask_again()?;
         self.recover_named()?;
         // Changes whose records were lost are made again by the watcher.

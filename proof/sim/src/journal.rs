@@ -5,7 +5,9 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 
-use ledger::{Bank, Claimed, MemoAnswer, Options, Out, Record, ToWorker, TokenKey};
+use ledger::{
+    Bank, Claimed, MemoAnswer, NamedLeg, Options, Out, Record, ToWorker, TokenKey, UnsealedCredits,
+};
 use ledger_journal::files::BLOCK_BYTES;
 use ledger_journal::snapshot::{self, Advanced};
 use ledger_journal::{Gather, Group, Keep, Log, NotAppended, ReadError, Tail, Writer};
@@ -73,6 +75,7 @@ pub(crate) struct Journal {
     sealer: Rc<RefCell<Sealer>>,
     /// With the first sequence that need not be sealed for it, in order.
     held: VecDeque<(u64, Held)>,
+    credits: UnsealedCredits,
     /// Workers were told that the journal cannot seal.
     pub(crate) told_failing: bool,
 }
@@ -95,14 +98,17 @@ impl Journal {
             gather: Gather::new(tail.position),
             sealer: Rc::new(RefCell::new(Sealer::new(log, bug, rng))),
             held: VecDeque::new(),
+            credits: UnsealedCredits::default(),
             told_failing: false,
         }
     }
 
     /// Takes over what a step of the bank led to; returns the records.
-    pub(crate) fn append(&mut self, out: &mut Out, now_ms: u64) -> Vec<Record> {
+    pub(crate) fn append(&mut self, out: &mut Out, bank: &Bank) -> Vec<Record> {
+        self.credits.note(bank, out, self.gather.next_sequence());
+        self.credits.sealed(self.sealed());
         for record in &out.records {
-            self.gather.append(record, now_ms);
+            self.gather.append(record, bank.now_ms());
         }
         let downs = out.messages.drain(..);
         let downs = downs.map(|(worker, message)| Held::Down(usize::from(worker), message));
@@ -114,6 +120,11 @@ impl Journal {
     /// Holds something back until all records so far are sealed.
     pub(crate) fn hold(&mut self, held: Held) {
         self.held.push_back((self.gather.next_sequence(), held));
+    }
+
+    /// Does an ask for these legs, granted just now, lean on what is not sealed?
+    pub(crate) fn leans(&self, bank: &Bank, legs: &[NamedLeg]) -> bool {
+        self.credits.lean(bank, legs, self.sealed())
     }
 
     /// Gives the writer the next group, if it has none.

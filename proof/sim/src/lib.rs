@@ -127,11 +127,13 @@ pub enum Bug {
     LoseRow,
     /// A day that begins with open named holds is taken to begin without.
     DayForgetsHolds,
+    /// An ask is answered before its seal out of money whose release is not sealed.
+    LeanOnUnsealed,
 }
 
 impl Bug {
     /// All of them, with the number of seeds, counted from 1, within which each must be found.
-    pub const ALL: [(Bug, u64); 36] = [
+    pub const ALL: [(Bug, u64); 37] = [
         (Bug::AnswerBeforeSeal, 50),
         (Bug::LapseTwice, 50),
         (Bug::ForgetSuspension, 50),
@@ -168,6 +170,7 @@ impl Bug {
         (Bug::FreeTwice, 50),
         (Bug::LoseRow, 50),
         (Bug::DayForgetsHolds, 200),
+        (Bug::LeanOnUnsealed, 50),
     ];
 
     /// Is it one of how a bank uses a log on other machines?
@@ -190,6 +193,7 @@ impl Bug {
                 | Bug::FreeTwice
                 | Bug::LoseRow
                 | Bug::DayForgetsHolds
+                | Bug::LeanOnUnsealed
         )
     }
 
@@ -232,6 +236,7 @@ impl Bug {
             Bug::FreeTwice => "free-twice",
             Bug::LoseRow => "lose-row",
             Bug::DayForgetsHolds => "day-forgets-holds",
+            Bug::LeanOnUnsealed => "lean-on-unsealed",
         }
     }
 }

@@ -52,6 +52,8 @@ pub(crate) struct NamedBooks {
     forced: BTreeMap<u64, i128>,
     /// What was held on a level when its day began.
     pub(crate) carried: BTreeMap<u64, i128>,
+    /// Asks that were answered before they were sealed: how many records there were with theirs, a budget, and what it raised.
+    pub(crate) early: Vec<(usize, u64, i128)>,
 }
 
 impl NamedBooks {
@@ -90,6 +92,17 @@ impl NamedBooks {
         } else if let Some(forced) = self.forced.get_mut(&id) {
             *forced = (*forced).min(above);
         }
+    }
+
+    /// A recovery found so many records. By level: what was granted and is lost.
+    pub(crate) fn lost_early(&mut self, records: usize) -> BTreeMap<u64, i128> {
+        let mut levels = BTreeMap::new();
+        for (_, budget, raise) in self.early.drain(..).filter(|(end, ..)| *end > records) {
+            for level in &self.chains[&budget] {
+                *levels.entry(*level).or_default() += raise;
+            }
+        }
+        levels
     }
 
     /// What these legs change on each level.

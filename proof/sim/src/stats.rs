@@ -7,7 +7,7 @@ use ledger::{Bank, Clock, Counts, Period, Record, Verdict};
 use crate::files::FAULTS;
 
 /// Everything that is counted. The tests demand that a thousand seeds reach each of them.
-pub const EVENTS: [&str; 146] = [
+pub const EVENTS: [&str; 148] = [
     "named: granted",
     "named: purses have it",
     "named: refused",
@@ -21,6 +21,8 @@ pub const EVENTS: [&str; 146] = [
     "named: limit lowered below what is open",
     "named: not kept",
     "named: torn group in the book",
+    "named: answered early",
+    "named: answered early, and lost",
     "named: lost by a crash",
     "named: never left",
     "named: stated at a start",

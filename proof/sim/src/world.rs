@@ -168,7 +168,7 @@ impl World {
         };
         let chains = world.specs.iter().map(|spec| (spec.id, world.chain(spec.id)));
         world.door = OrderDoor::draw(seed, bug, chains.collect());
-        world.start();
+        world.start().expect("nothing was promised yet");
         world.configure();
         world
     }
@@ -185,9 +185,10 @@ impl World {
         Ok(self.stats)
     }
 
-    pub(crate) fn start(&mut self) {
+    pub(crate) fn start(&mut self) -> Result<(), String> {
         let mut out = Out::default();
         self.bank.start_run(self.now_ms, &mut out);
+        self.check_early()?;
         if self.bank.keys().is_empty() {
             self.add_key(1, &mut out);
         }
@@ -198,6 +199,7 @@ impl World {
         self.append(&mut out);
         self.suspended_until_ms = self.now_ms + self.purse_options.hold_ms_max();
         self.workers = (0..self.options.workers).map(|_| self.worker()).collect();
+        Ok(())
     }
 
     fn worker(&mut self) -> Worker {

@@ -28,6 +28,7 @@ mod resolve;
 mod restore;
 mod slots;
 mod timeline;
+mod unsealed;
 
 use std::collections::BTreeMap;
 
@@ -37,6 +38,7 @@ use wire::Handle;
 pub use apply::ReplayError;
 pub use made::{Dormant, DormantWindows, OpenError};
 pub use restore::{Restore, RestoreError};
+pub use unsealed::UnsealedCredits;
 
 use crate::books::{LINES, minus, plus};
 use crate::grant::Grants;
@@ -136,6 +138,8 @@ pub struct Out {
     pub claimed: Vec<(u16, u64, Claimed)>,
     /// What became of memos, in order: worker, reply, answer. They wait for the records as messages do.
     pub memos: Vec<(u16, u64, MemoAnswer)>,
+    /// What facts of named holds made free at most: a slot, and how much on it and above it. For [`UnsealedCredits`].
+    pub credits: Vec<(u32, Amount)>,
 }
 
 impl Out {

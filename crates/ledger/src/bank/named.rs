@@ -137,6 +137,13 @@ impl Change {
         i128::from(self.after.hold.get()) - i128::from(self.before.hold.get())
     }
 
+    /// What it makes free at most, as on the day a line may fall by more than the others rise.
+    fn frees(&self) -> Amount {
+        let lines = self.before.lines().zip(self.after.lines());
+        let falls = lines.map(|((_, before), (_, after))| more(after, before)).sum::<i128>();
+        Amount::new(i64::try_from(falls).unwrap_or(i64::MAX))
+    }
+
     /// By how much what is settled, inferred and held rises together.
     fn forces(&self) -> u64 {
         let of = |leg: &LegAmounts| {
@@ -425,6 +432,8 @@ impl Bank {
             hold.label = "".into();
         }
         self.move_legs(&hold, changes, fact, at_ms);
+        let freed = changes.all().iter().map(|change| (change.slot, change.frees()));
+        out.credits.extend(freed.filter(|(_, freed)| *freed > Amount::ZERO));
         out.records.push(Record::Named { hold: Box::new(hold), fact, opens, at_ms });
     }
 

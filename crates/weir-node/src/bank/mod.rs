@@ -484,6 +484,7 @@ impl BankThread {
     /// are sealed.
     fn seal_and_send(&mut self) {
         let now_ms = self.bank.now_ms();
+        self.note_credits();
         self.journal.append(&self.out.records, now_ms);
         self.laps.lap(BankStage::JournalAppend, count(self.out.records.len()));
         self.out.records.clear();

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use ledger::{Bank, Door, NamedRefusal, Out};
+use ledger::{Bank, Door, NamedKind, NamedRefusal, Out, UnsealedCredits};
 use weir_config::config::Config;
 use weir_door::{DoorFacts, NamedDoor, NamedRows};
 use weir_till::NamedRequest;
@@ -20,6 +20,8 @@ pub(super) const SAYS_MAX: usize = 256;
 pub(crate) struct NamedSays {
     /// Whose named holds each door keeps, by its place.
     doors: Vec<Option<Door>>,
+    /// What is free and not sealed, where any door asks.
+    credits: Option<UnsealedCredits>,
     /// How much was said of them at the start, in the first records of the run.
     pub(crate) said: usize,
     /// As many as doors let wait, each with its link.
@@ -29,6 +31,11 @@ pub(crate) struct NamedSays {
 }
 
 impl NamedSays {
+    #[cfg(test)]
+    pub(super) fn through(&self, place: usize) -> &NamedRequest {
+        &self.through[place].1
+    }
+
     pub(super) fn push(&mut self, link: u16, request: Box<NamedRequest>) {
         self.waiting.push_back((link.into(), request));
     }
@@ -41,23 +48,42 @@ impl BankThread {
             return 0;
         }
         let (began, mut done) = (Instant::now(), 0);
-        let BankThread { named, bank, out, .. } = self;
+        let BankThread { named, bank, out, journal, .. } = self;
+        let (first, sealed) = (journal.next_sequence(), journal.sealed());
         while done < SAYS_MAX
             && began.elapsed() < COMMANDS_TIME / 2
             && let Some((_, request)) = named.waiting.front_mut()
         {
             let door = named.doors.get(usize::from(request.reply.door)).copied().flatten();
             done += 1;
-            let more = request.answer_next(|say| match door {
-                _ if refuse => Err(NamedRefusal::Journal),
-                None => Err(NamedRefusal::NoDoor),
-                Some(door) => bank.take_named(door, say, out),
+            let more = request.answer_next(|say| {
+                let answer = match door {
+                    _ if refuse => Err(NamedRefusal::Journal),
+                    None => Err(NamedRefusal::NoDoor),
+                    Some(door) => bank.take_named(door, say, out),
+                };
+                // A door keeps an order before it leaves, and says so after a crash: this is no more than what is left then.
+                let is_free = |credits: &mut UnsealedCredits| {
+                    credits.note(bank, out, first);
+                    !credits.lean(bank, &say.legs, sealed)
+                };
+                let is_ask = say.kind == NamedKind::Ask && answer.is_ok();
+                (answer, is_ask && named.credits.as_mut().is_some_and(is_free))
             });
             if !more {
                 named.through.extend(named.waiting.pop_front());
             }
         }
         done
+    }
+
+    /// Before the records are handed to the journal.
+    pub(super) fn note_credits(&mut self) {
+        let BankThread { named, bank, out, journal, .. } = self;
+        if let Some(credits) = &mut named.credits {
+            credits.note(bank, out, journal.next_sequence());
+            credits.sealed(journal.sealed());
+        }
     }
 
     /// Once the records are with the journal: what was done waits for it, and so does all that is answered with it.
@@ -102,6 +128,7 @@ pub(super) fn compare(
     if said > 0 {
         tracing::info!(said, "named holds that differed from their doors' tables");
     }
-    let doors = doors.iter().map(|facts| Some(facts.named?.door)).collect();
-    Ok(NamedSays { doors, said, ..NamedSays::default() })
+    let doors: Vec<_> = doors.iter().map(|facts| Some(facts.named?.door)).collect();
+    let credits = doors.iter().any(Option::is_some).then(UnsealedCredits::default);
+    Ok(NamedSays { doors, credits, said, ..NamedSays::default() })
 }

@@ -135,6 +135,38 @@ fn nothing_is_done_while_the_journal_cannot_seal() {
     assert_eq!(bench.says(0, says), [Ok(true), Ok(true), Ok(false)]);
 }
 
+/// An ask that leans on money whose release is not sealed waits with it; another one does not.
+#[test]
+fn an_ask_waits_for_the_seal_where_it_leans_on_what_is_not_sealed() {
+    let mut bench = bench(tempfile::tempdir().unwrap());
+    let limit = 100_000_000;
+    let all = |bench: &mut Bench| {
+        bench.until(|bench| {
+            (bench.thread.journal.sealed() == bench.thread.journal.next_sequence()).then_some(())
+        })
+    };
+    assert_eq!(bench.says(0, vec![fact(1, 1, [limit / 2, 0])]), [Ok(true)]);
+    all(&mut bench);
+    let reply = weir_till::Reply { door: 0, index: 7, entry: 0 };
+    // By what the first one frees the third one is covered by what is sealed, the fourth is not; of another budget nothing is.
+    let steps = [
+        (fact(1, 1, [limit / 4, 0]), true),
+        (ask(2, 1, limit / 8), false),
+        (ask(3, 1, limit / 8 * 3), true),
+        (ask(4, 2, limit / 8), false),
+    ];
+    for (number, (say, waits)) in steps.into_iter().enumerate() {
+        bench.thread.named.push(0, Box::new(NamedRequest::new(reply, vec![say])));
+        bench.thread.take_named(false);
+        let request = bench.thread.named.through(number);
+        assert_eq!(
+            (request.answers(), request.waits_for_seal()),
+            (&[Ok(true)][..], waits),
+            "{number}"
+        );
+    }
+}
+
 #[test]
 fn a_hundred_thousand_ends_take_many_turns() {
     const ROWS: u32 = 100_000;
@@ -212,8 +244,8 @@ fn a_till_asks_again_for_50_ms_and_for_what_is_in_purses_alone() {
             let mut keys = Vec::new();
             while request.answer_next(|say| {
                 keys.push(say.key);
-                [Err(refused), Err(empty), Ok(true)]
-                    [keys.len() - 1 + usize::from(!asked.is_empty())]
+                let answers = [Err(refused), Err(empty), Ok(true)];
+                (answers[keys.len() - 1 + usize::from(!asked.is_empty())], false)
             }) {}
             asked.push((now_ms, keys));
             told = told.or(till.named_answered(request).map(|answers| (now_ms, answers)));
