@@ -3,14 +3,16 @@
 
 CARGO ?= cargo
 WEIR  := target/release/weir
+PYTHON_VENV := target/venv-clients
 DEMO  := target/demo
 CARGO_FLAGS := --locked
 
-.PHONY: help run demo loop test check test-peers test-prebid test-vault test-fix test-litellm test-cluster go-bidder bench bench-pacing bench-llm bench-web bench-clients smoke fmt clippy unit unit-script sim crash interop docs \
+.PHONY: help run demo dist dist-python test-dist loop test check test-peers test-prebid test-vault test-fix test-litellm test-cluster go-bidder bench bench-pacing bench-llm bench-web bench-clients smoke fmt clippy unit unit-script sim crash interop docs \
   install check-tools hidden-tests unit-build dev-binaries clean valgrind costs-check costs-accept costs-accept-node costs-check-node costs-docs ab web web-unit browser chromium journeys pictures api-contract promtool soak soak-short machine clients-go clients-python
 
 help:
 	@echo "make run    build and start Weir with sample budgets; prints the address of the dashboard to open"
+	@echo "make dist   a tarball, a Debian package, an image of OCI, a chart and the Python packages, in target/dist"
 	@echo "make install  builds weir and puts it into PREFIX/bin, /usr/local by default; DESTDIR for packages"
 	@echo "make demo   the same with live auctions: the hammer plays an exchange, DURATION=60s"
 	@echo "make test   every test of our own code: formatting, lints, unit, property, integration, simulator, interop, docs"
@@ -80,6 +82,19 @@ install: $(WEIR)
 	@install -D -m 755 $(WEIR) $(DESTDIR)$(PREFIX)/bin/weir
 	@echo "== $(DESTDIR)$(PREFIX)/bin/weir"
 
+# What Weir is installed from, in target/dist: a tarball, a Debian package, an image, a chart, their checksums; and the Python packages.
+dist: $(WEIR) dist-python
+	@dist/build --weir $(WEIR) --out target/dist
+
+dist-python: $(PYTHON_VENV)/bin/pytest
+	@for package in clients/python clients/python/weir_litellm; do \
+	  $(PYTHON_VENV)/bin/python -m build --no-isolation --outdir target/dist/python $$package >/dev/null; done
+	@echo "== target/dist/python"
+
+test-dist: $(PYTHON_VENV)/bin/pytest dev-binaries
+	@echo "== what dist makes, installed: tarball, deb with an upgrade, image, chart, Python packages"
+	@dist/test --weir target/debug/weir --python $(PYTHON_VENV) --work target/dist-test
+
 $(DEMO)/campaigns.jsonl: $(WEIR)
 	@mkdir -p $(DEMO)
 	@test -s $@ || $(WEIR) sample-campaigns --count 5000 > $@
@@ -99,7 +114,7 @@ demo: $(DEMO)/campaigns.jsonl
 # One step after the other; steps joined by + run two at a time, as each of them keeps less than two cores busy. Those that ask for a
 # package of Debian's are never joined with each other.
 STEPS_FIRST := machine check-tools fmt+web clippy valgrind hidden-tests+unit-script unit-build unit web-unit+docs+interop+go-bidder
-STEPS_LAST  := api-contract promtool soak-short clients-go+clients-python
+STEPS_LAST  := api-contract promtool soak-short+test-dist clients-go+clients-python
 STEPS       := $(STEPS_FIRST) sim+costs-check-node costs-check journeys $(STEPS_LAST)
 test:
 	@MAKE="$(MAKE)" proof/stopwatch $(STEPS); ending=$$?; \
@@ -235,7 +250,6 @@ clients-go: dev-binaries
 	cd clients/go && go vet ./... && WEIR=$(CURDIR)/target/debug/weir WEIR_FAKE_NODE=$(FAKE_NODE) go test $$race ./... \
 	  && cd ../../proof/clients/go && go vet ./...
 
-PYTHON_VENV := target/venv-clients
 $(PYTHON_VENV)/bin/pytest: clients/python/requirements-test.txt
 	@echo "== fetching what the Python client is tested and built with"
 	@python3 -m venv $(PYTHON_VENV) && $(PYTHON_VENV)/bin/pip install --quiet --disable-pip-version-check -r clients/python/requirements-test.txt
