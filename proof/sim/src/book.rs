@@ -42,8 +42,8 @@ pub(crate) struct Book {
     pub(crate) rows: BTreeMap<u128, Row>,
     /// That of the last group: they rise.
     pub(crate) number: u64,
-    /// That of the first group since records were lost.
-    pub(crate) began: u64,
+    /// Drawn anew where records were lost: numbers of before say nothing of the time after.
+    pub(crate) life: u64,
     /// Where each group begins, by number.
     groups: Vec<(u64, u64)>,
     /// Something stood behind the last group, and was cut off.
@@ -73,7 +73,7 @@ impl Book {
         bytes.resize(bytes.len().next_multiple_of(BLOCK_BYTES), 0);
         let (rows, groups) = (BTreeMap::new(), Vec::new());
         let mut book =
-            Book { file, end: 0, rows, number: 0, began: 0, groups, torn: false, failed: false };
+            Book { file, end: 0, rows, number: 0, life: 0, groups, torn: false, failed: false };
         while let Some((number, words)) = read_group(&bytes[at(book.end)..], book.number) {
             book.take(number, &words);
         }
@@ -92,6 +92,7 @@ impl Book {
         let mut words = Vec::new();
         changes.iter().for_each(|(key, row)| write_row(&mut words, *key, row.as_ref()));
         let number = self.number + 1;
+        words.insert(0, self.life);
         let all = [number].into_iter().chain(words.iter().copied());
         let mut bytes: Vec<u8> = vec![0; HEAD_BYTES / 2];
         bytes.extend(all.flat_map(u64::to_le_bytes));
@@ -122,7 +123,7 @@ impl Book {
     }
 
     fn take(&mut self, number: u64, words: &[u64]) {
-        let mut rest = words;
+        let Some((life, mut rest)) = words.split_first() else { return };
         while let [low, high, stage, legs, more @ ..] = rest {
             let key = u128::from(*high) << 64 | u128::from(*low);
             let (legs, after) = more.split_at(at(*legs) * LEG_WORDS);
@@ -139,9 +140,7 @@ impl Book {
             }
             rest = after;
         }
-        if number != self.number + 1 {
-            self.began = number;
-        }
+        self.life = *life;
         self.groups.push((number, self.end));
         self.number = number;
         let bytes = HEAD_BYTES + size_of_val(words);

@@ -692,7 +692,8 @@ impl World {
         if self.journal.is_failing() || !door.rng.chance(300) {
             return;
         }
-        let memo = Memo { door: DOOR, key: NUMBER, bytes: book.number.to_le_bytes().into() };
+        let bytes = [book.life, book.number].map(u64::to_le_bytes).concat().into();
+        let memo = Memo { door: DOOR, key: NUMBER, bytes };
         // A stamp of before says nothing of the worker's clock.
         let (money, at_ms) = (MemoMoney::Without, 0);
         let request = MemoRequest { memo, money, at_ms, reply: 0 };
@@ -718,9 +719,12 @@ impl World {
         if !self.calm && door.rng.chance(100) {
             self.disk.crash_after_operations(1 + door.rng.below(3));
         }
-        let told = self.bank.memos(DOOR).get(NUMBER).map_or(0, memos::number);
-        let older = !self.calm && told > 0 && door.rng.chance(150);
-        let number = if older { 1 + door.rng.below(told) } else { u64::MAX };
+        let told = self.bank.memos(DOOR).get(NUMBER).map_or([0; 2], |bytes| {
+            let (life, number) = bytes.split_at(bytes.len() / 2);
+            [life, number].map(memos::number)
+        });
+        let older = !self.calm && told[1] > 0 && door.rng.chance(150);
+        let number = if older { 1 + door.rng.below(told[1]) } else { u64::MAX };
         let put_back = |mut book: Book| match book.put_back(number)? {
             true => Book::open(&self.disk),
             false => Ok(book),
@@ -737,12 +741,16 @@ impl World {
         self.compare(told)
     }
 
-    fn compare(&mut self, told: u64) -> Result<(), String> {
+    /// `told`: a life of the book, and up to which group of it the ledger knows everything.
+    fn compare(&mut self, [life, number]: [u64; 2]) -> Result<(), String> {
         let Some(door) = &mut self.door else { return Ok(()) };
         let Some(book) = &mut door.run.book else { return Ok(()) };
         // Before the ledger knows of the time after a loss, a log on other machines may give it more of the time before.
-        let lost = told > book.number || told < book.began;
-        book.number = book.number.max(told);
+        let lost = number > book.number || life != book.life;
+        book.number = book.number.max(number);
+        if lost {
+            book.life = door.rng.next();
+        }
         self.stats.count("named: the book lost records", u64::from(lost));
         if lost {
             // The venue is asked for everything.
