@@ -6,7 +6,7 @@ use money::{Amount, Instant, Window};
 use table::spread;
 
 use crate::fixed::{Divisor, ONE_Q62, share_q62};
-use crate::shape::Segment;
+use crate::shape::{Segment, Shape};
 use crate::strategy::start_q32;
 use crate::{Counters, Forecast, Landscape, Plan, Strategy};
 
@@ -66,17 +66,11 @@ impl Memo {
         rebase: Option<Instant>,
         now: Instant,
     ) {
-        let arrivals =
-            forecast.arrivals.as_ref().filter(|_| plan.spec().strategy == Strategy::Steer);
-        let print =
-            arrivals.map_or(plan.print(), |arrivals| spread(plan.print() ^ arrivals.print()));
-        let of_window = self.print == print && self.window == *window && self.rebase == rebase;
-        if of_window
-            && self.plan.contains(now)
-            && (arrivals.is_none() || self.arrivals.contains(now))
-        {
+        if self.is_of(plan, forecast, window, rebase, now) {
             return;
         }
+        let (arrivals, print) = shapes(plan, forecast);
+        let of_window = self.is_of_window(print, window, rebase);
         let (shape, zone) = (plan.shape(), &plan.spec().zone);
         let plan_segment = shape.segment(window, now, zone);
         *self = Memo {
@@ -85,6 +79,25 @@ impl Memo {
             print,
             ..if of_window { self.clone() } else { Memo::of_window(plan, window, rebase) }
         };
+    }
+
+    /// Is it worked out for this instant?
+    pub(crate) fn is_of(
+        &self,
+        plan: &Plan,
+        forecast: &Forecast,
+        window: &Window,
+        rebase: Option<Instant>,
+        now: Instant,
+    ) -> bool {
+        let (arrivals, print) = shapes(plan, forecast);
+        self.is_of_window(print, window, rebase)
+            && self.plan.contains(now)
+            && (arrivals.is_none() || self.arrivals.contains(now))
+    }
+
+    fn is_of_window(&self, print: u64, window: &Window, rebase: Option<Instant>) -> bool {
+        self.print == print && self.window == *window && self.rebase == rebase
     }
 
     /// What does not change within a window.
@@ -189,4 +202,11 @@ fn same(a: Option<&Arc<Landscape>>, b: Option<&Arc<Landscape>>) -> bool {
         (Some(a), Some(b)) => Arc::ptr_eq(a, b),
         (a, b) => a.is_none() && b.is_none(),
     }
+}
+
+/// The arrivals that the plan follows, and the print of both shapes.
+fn shapes<'a>(plan: &Plan, forecast: &'a Forecast) -> (Option<&'a Shape>, u64) {
+    let arrivals = forecast.arrivals.as_ref().filter(|_| plan.spec().strategy == Strategy::Steer);
+    let print = arrivals.map_or(plan.print(), |arrivals| spread(plan.print() ^ arrivals.print()));
+    (arrivals, print)
 }

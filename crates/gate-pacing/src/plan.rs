@@ -244,11 +244,29 @@ impl Plan {
     /// Where the budget stands.
     #[must_use]
     pub fn progress(&self, counters: &Counters, now: Instant) -> Progress {
+        self.progress_by(&Memo::default(), counters, &Forecast::default(), now)
+    }
+
+    /// The same, with what [`Plan::parameters`] has worked out for this instant and forecast. Neither changes the answer.
+    #[must_use]
+    pub fn progress_by(
+        &self,
+        memo: &Memo,
+        counters: &Counters,
+        forecast: &Forecast,
+        now: Instant,
+    ) -> Progress {
         let (window, today) = self.window(counters, now);
-        let forecast = Forecast::default();
-        let mut memo = Memo::default();
-        memo.refresh(self, &forecast, &window, rebase_in(&window, counters), now);
-        let situation = self.situation(&memo, counters, today, &forecast, now, 1);
+        let rebase = rebase_in(&window, counters);
+        let mut anew = Memo::default();
+        let memo = match memo.is_of(self, forecast, &window, rebase, now) {
+            true => memo,
+            false => {
+                anew.refresh(self, forecast, &window, rebase, now);
+                &anew
+            }
+        };
+        let situation = self.situation(memo, counters, today, forecast, now, 1);
         let index = (i128::from(situation.spent.max(0)) * 1_000_000)
             .checked_div(i128::from(situation.planned));
         Progress {
@@ -265,12 +283,16 @@ impl Plan {
     /// as if the forecast had been right so far.
     #[must_use]
     pub fn resume(&self, counters: &Counters, forecast: &Forecast, now: Instant) -> (u64, Amount) {
+        (self.expected(counters, forecast, now), self.progress(counters, now).spent)
+    }
+
+    /// How many requests the forecast has of the window until now.
+    #[must_use]
+    pub fn expected(&self, counters: &Counters, forecast: &Forecast, now: Instant) -> u64 {
         let (window, _) = self.window(counters, now);
         let shape = forecast.arrivals.as_ref().unwrap_or(&self.shape);
         let share = shape.share_q62(&window, now, &self.spec.zone);
-        let seen =
-            narrow_u64(((u128::from(forecast.requests) * u128::from(share)) >> 62).cast_signed());
-        (seen, self.progress(counters, now).spent)
+        narrow_u64(((u128::from(forecast.requests) * u128::from(share)) >> 62).cast_signed())
     }
 
     pub(crate) fn shape(&self) -> &Shape {

@@ -361,10 +361,10 @@ impl Pacer {
         let plan = row.plan.as_ref()?;
         let counters = row.counters((bank, slot, held), self.options);
         let expected =
-            (row.forecast.requests > 0).then(|| plan.resume(&counters, &row.forecast, now).0);
+            (row.forecast.requests > 0).then(|| plan.expected(&counters, &row.forecast, now));
         Some(Standing {
             strategy: plan.spec().strategy,
-            progress: plan.progress(&counters, now),
+            progress: plan.progress_by(&row.memo, &counters, &row.forecast, now),
             multiplier_q32: row.live_q32,
             coin_q32: row.coin_q32,
             seen: row.seen,

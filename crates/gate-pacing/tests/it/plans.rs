@@ -162,9 +162,12 @@ fn a_memo_is_never_stale() {
     ]);
     let plans: Vec<Plan> = specs.map(|spec| Plan::new(spec).expect("a valid plan")).collect();
     let counters = [counters, other, Counters { rebase: rebased, ..other }];
-    let case = |case: usize, memo: &mut Memo| {
+    let of = |case: usize| {
         let (plan, rest) = (&plans[case % plans.len()], case / plans.len());
-        let (counters, forecast) = (&counters[rest % 3], &forecasts[rest / 3]);
+        (plan, &counters[rest % 3], &forecasts[rest / 3])
+    };
+    let case = |case: usize, memo: &mut Memo| {
+        let (plan, counters, forecast) = of(case);
         plan.parameters(counters, forecast, instant(NOON + 1), 1_000, 1, memo)
     };
     let count = plans.len() * counters.len() * forecasts.len();
@@ -173,7 +176,13 @@ fn a_memo_is_never_stale() {
             let mut memo = Memo::default();
             let _ = case(first, &mut memo);
             let fresh = case(second, &mut Memo::default());
-            assert_eq!(case(second, &mut memo), fresh, "{second} after {first}");
+            let (plan, counters, forecast) = of(second);
+            let progress = plan.progress(counters, instant(NOON + 1));
+            for _ in 0..2 {
+                let by = plan.progress_by(&memo, counters, forecast, instant(NOON + 1));
+                assert_eq!(by, progress, "{second} after {first}");
+                assert_eq!(case(second, &mut memo), fresh, "{second} after {first}");
+            }
         }
     }
 }
