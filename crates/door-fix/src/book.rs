@@ -8,8 +8,12 @@ use std::collections::VecDeque;
 use fix_session::{MessageStore, StoreError};
 use table::Secret;
 
+use crate::head::take_number;
 pub(crate) use crate::known::State;
-use crate::known::{Entry, KnownIds, Of, Records, Slot};
+use crate::known::{Entry, KnownIds, Of, Records, Slot, Whose};
+use crate::rows::{EVENT, RowChange, Rows, WHOLE};
+
+mod orders;
 
 /// How long an id is known after its order is closed, or after it was asked by.
 const KNOWN_MS: u64 = 24 * 3_600_000;
@@ -21,6 +25,8 @@ const AT_ONCE: usize = 2;
 /// An id, with the number of the client's message that it came with; of one without it, as before there was a number.
 const SENT: u8 = b'S';
 const ID: u8 = b'I';
+/// A ClOrdID of an order that has a row.
+const LINK: u8 = b'L';
 const FORGET: u8 = b'F';
 const KEEP: u8 = b'K';
 const GIVEN: u8 = b'G';
@@ -36,6 +42,8 @@ pub(crate) struct Book {
     /// Names of clients, also of such that are not configured any more.
     clients: Vec<String>,
     ids: KnownIds,
+    /// Orders that ids name.
+    rows: Rows,
     /// Records that count.
     records: Records,
     /// Ids that may go, the oldest first, and since when; `None` for since the start.
@@ -64,6 +72,7 @@ enum Change {
     /// One may not any more, or went; and where it stood among those that may.
     NotSpare(usize, (Option<u64>, Slot)),
     Kept(usize),
+    Row(RowChange),
 }
 
 impl Book {
@@ -73,6 +82,7 @@ impl Book {
             max,
             clients: Vec::new(),
             ids: KnownIds::new(secret),
+            rows: Rows::default(),
             records: Records::default(),
             spare: VecDeque::new(),
             started_ms: None,
@@ -87,12 +97,15 @@ impl Book {
     pub(crate) fn load(&mut self, store: &mut dyn MessageStore) -> u64 {
         *self = Book::new(self.max, self.ids.secret());
         let (mut lost, mut bytes) = (0, Vec::new());
+        self.begin_reading();
         for record in store.next_in()..store.next_out() {
             bytes.clear();
             if !store.get(record, &mut bytes) || self.apply(record, &bytes).is_none() {
                 lost += 1;
             }
+            self.settle();
         }
+        lost += self.end_reading();
         let spare = self.ids.slots().map(|slot| (self.ids.entry(slot), slot));
         let spare = spare.filter(|one| one.0.state.may_go());
         let mut spare: Vec<(u64, Slot)> = spare.map(|(entry, slot)| (entry.record, slot)).collect();
@@ -105,7 +118,11 @@ impl Book {
     /// All that has changed is kept.
     pub(crate) fn settle(&mut self) {
         if !self.changes.is_empty() {
-            self.changes.clear();
+            for change in self.changes.drain(..) {
+                if let Change::Row(change) = change {
+                    self.rows.settle(change);
+                }
+            }
             self.ids.settle();
             self.records.settle();
         }
@@ -115,9 +132,20 @@ impl Book {
     pub(crate) fn undo(&mut self) {
         while let Some(change) = self.changes.pop() {
             match change {
-                Change::Added(slot) => self.ids.take_back(slot),
-                Change::Was(slot, entry) => self.ids.set(slot, entry),
-                Change::Removed(slot) => self.ids.bring_back(slot),
+                Change::Added(slot) => {
+                    self.rows.count(self.ids.entry(slot).whose, false);
+                    self.ids.take_back(slot);
+                }
+                Change::Was(slot, entry) => {
+                    self.rows.count(self.ids.entry(slot).whose, false);
+                    self.rows.count(entry.whose, true);
+                    self.ids.set(slot, entry);
+                }
+                Change::Removed(slot) => {
+                    self.rows.count(self.ids.entry(slot).whose, true);
+                    self.ids.bring_back(slot);
+                }
+                Change::Row(change) => self.rows.undo(change),
                 Change::Record(record) => self.records.take_back(record),
                 Change::Gone(record, of) => self.records.bring_back(record, of),
                 Change::Spare => drop(self.spare.pop_back()),
@@ -158,6 +186,15 @@ impl Book {
     fn apply(&mut self, record: u64, bytes: &[u8]) -> Option<()> {
         let (kind, rest) = bytes.split_first()?;
         match *kind {
+            WHOLE => self.read_row(record, rest)?,
+            EVENT => self.read_event(record, rest)?,
+            LINK => {
+                let (state, rest) = rest.split_first()?;
+                let (seq, mut rest) = rest.split_first_chunk()?;
+                let (seq, state) = (u32::from_le_bytes(*seq), State::of(*state)?);
+                let whose = Whose::Order(self.numbered(take_number(&mut rest)?)?);
+                self.set(rest, self.ids.find(rest), Entry { whose, state, seq, record });
+            }
             ID | SENT => {
                 let ([state, length], mut rest) = rest.split_first_chunk::<2>()?;
                 let mut seq = 0;
@@ -166,8 +203,8 @@ impl Book {
                     (seq, rest) = (u32::from_le_bytes(*bytes), behind);
                 }
                 let (name, id) = rest.split_at_checked(usize::from(*length))?;
-                let client = self.client(std::str::from_utf8(name).ok()?);
-                let entry = Entry { client, state: State::of(*state)?, seq, record };
+                let whose = Whose::Client(self.client(std::str::from_utf8(name).ok()?));
+                let entry = Entry { whose, state: State::of(*state)?, seq, record };
                 self.set(id, self.ids.find(id), entry);
             }
             FORGET => self.remove(rest),
@@ -197,12 +234,15 @@ impl Book {
 
     /// Sets what is known of an id, in its slot if it has one. Returns its slot.
     fn set(&mut self, id: &[u8], known: Option<Slot>, entry: Entry) -> Slot {
+        self.rows.count(entry.whose, true);
         let slot = match known {
             Some(slot) => {
                 let before = self.ids.entry(slot);
                 self.remove_record(before.record);
                 self.changes.push(Change::Was(slot, before));
                 self.ids.set(slot, entry);
+                self.rows.count(before.whose, false);
+                self.drop_row(before.whose);
                 slot
             }
             None => {
@@ -222,9 +262,12 @@ impl Book {
     }
 
     fn remove_known(&mut self, slot: Slot) {
-        self.remove_record(self.ids.entry(slot).record);
+        let entry = self.ids.entry(slot);
+        self.remove_record(entry.record);
         self.ids.remove(slot);
         self.changes.push(Change::Removed(slot));
+        self.rows.count(entry.whose, false);
+        self.drop_row(entry.whose);
     }
 
     /// Has the memory fetched that tells whose an id is.
@@ -239,7 +282,11 @@ impl Book {
 
     fn owner_of(&self, slot: Slot) -> (&str, State) {
         let entry = self.ids.entry(slot);
-        (&self.clients[entry.client as usize], entry.state)
+        let client = match entry.whose {
+            Whose::Client(client) => client,
+            Whose::Order(place) => self.rows.get(place).map_or(0, |row| row.client),
+        };
+        (&self.clients[client as usize], entry.state)
     }
 
     /// Notes that what this book does not know is a client's. To be called once, while the book is empty.
@@ -248,8 +295,8 @@ impl Book {
         client: &str,
         store: &mut dyn MessageStore,
     ) -> Result<(), StoreError> {
-        let client = self.client(client);
-        let entry = Entry { client, state: State::Live, seq: 0, record: 0 };
+        let whose = Whose::Client(self.client(client));
+        let entry = Entry { whose, state: State::Live, seq: 0, record: 0 };
         self.write_id(BEFORE, self.ids.find(BEFORE), entry, store).map(drop)
     }
 
@@ -295,7 +342,7 @@ impl Book {
         Some((self.owner_of(slot).0, (seq > 0).then_some(seq.into())))
     }
 
-    /// Notes whose an id is, and with which of his messages it came. Of one that is known the state changes.
+    /// Notes whose an id is, and with which of his messages it came.
     pub(crate) fn note(
         &mut self,
         id: &[u8],
@@ -304,30 +351,53 @@ impl Book {
         now_ms: u64,
         store: &mut dyn MessageStore,
     ) -> Result<(), StoreError> {
-        let started_ms = *self.started_ms.get_or_insert(now_ms);
-        let mut slot = self.ids.find(id);
-        let is_known = slot.is_some();
-        for _ in 0..AT_ONCE {
-            let is_old = self.spare.front().is_some_and(|(since, _)| {
-                now_ms.saturating_sub(since.unwrap_or(started_ms)) >= KNOWN_MS
-            });
-            if is_old || !is_known && self.ids.len() >= self.max {
-                self.forget_oldest(store)?;
-                // It may have been the oldest itself.
-                slot = self.ids.find(id);
+        let whose = Whose::Client(self.client(client));
+        self.set_id(id, (whose, seq), state, now_ms, store)
+    }
+
+    /// Changes the state of an id that is known.
+    pub(crate) fn mark(
+        &mut self,
+        id: &[u8],
+        state: State,
+        now_ms: u64,
+        store: &mut dyn MessageStore,
+    ) -> Result<(), StoreError> {
+        match self.ids.find(id).map(|slot| self.ids.entry(slot)) {
+            Some(entry) if entry.state != state => {
+                self.set_id(id, (entry.whose, None), state, now_ms, store)
             }
+            _ => Ok(()),
         }
-        let client = self.client(client);
+    }
+
+    /// Sets what is known of an id. Others are forgotten after a day, or for its room.
+    fn set_id(
+        &mut self,
+        id: &[u8],
+        (whose, seq): (Whose, Option<u64>),
+        state: State,
+        now_ms: u64,
+        store: &mut dyn MessageStore,
+    ) -> Result<(), StoreError> {
+        let started_ms = *self.started_ms.get_or_insert(now_ms);
+        let slot = self.ids.find(id);
         let was_spare = slot.is_some_and(|slot| self.ids.entry(slot).state.may_go());
         let before = slot.map_or(0, |slot| self.ids.entry(slot).seq);
         let seq = seq.and_then(|seq| u32::try_from(seq).ok()).unwrap_or(before);
-        let entry = Entry { client, state, seq, record: 0 };
-        let slot = self.write_id(id, slot, entry, store)?;
+        let slot = self.write_id(id, slot, Entry { whose, state, seq, record: 0 }, store)?;
         if state.may_go() && !was_spare {
             self.spare.push_back((Some(now_ms), slot));
             self.changes.push(Change::Spare);
         } else if was_spare && !state.may_go() {
             self.take_spare_slot(slot);
+        }
+        for _ in 0..AT_ONCE {
+            let Some((since, oldest)) = self.spare.front() else { break };
+            let known_ms = now_ms.saturating_sub(since.unwrap_or(started_ms));
+            if *oldest != slot && (known_ms >= KNOWN_MS || self.ids.len() > self.max) {
+                self.forget_oldest(store)?;
+            }
         }
         self.clean(store)
     }
@@ -371,16 +441,26 @@ impl Book {
         entry: Entry,
         store: &mut dyn MessageStore,
     ) -> Result<Slot, StoreError> {
-        let name = self.clients[entry.client as usize].as_bytes();
         self.scratch.clear();
-        let kind = if entry.seq > 0 { SENT } else { ID };
-        // Names have at most 80 characters.
-        let length = u8::try_from(name.len()).unwrap_or(u8::MAX);
-        self.scratch.extend_from_slice(&[kind, entry.state.byte(), length]);
-        if entry.seq > 0 {
-            self.scratch.extend_from_slice(&entry.seq.to_le_bytes());
+        match entry.whose {
+            Whose::Client(client) => {
+                let name = self.clients[client as usize].as_bytes();
+                let kind = if entry.seq > 0 { SENT } else { ID };
+                // Names have at most 80 characters.
+                let length = u8::try_from(name.len()).unwrap_or(u8::MAX);
+                self.scratch.extend_from_slice(&[kind, entry.state.byte(), length]);
+                if entry.seq > 0 {
+                    self.scratch.extend_from_slice(&entry.seq.to_le_bytes());
+                }
+                self.scratch.extend_from_slice(name);
+            }
+            Whose::Order(place) => {
+                let number = self.rows.get(place).map_or(0, |row| row.number);
+                self.scratch.extend_from_slice(&[LINK, entry.state.byte()]);
+                self.scratch.extend_from_slice(&entry.seq.to_le_bytes());
+                self.scratch.extend_from_slice(&number.to_le_bytes());
+            }
         }
-        self.scratch.extend_from_slice(name);
         self.scratch.extend_from_slice(id);
         let record = store.next_out();
         store.put(&self.scratch)?;
@@ -433,6 +513,7 @@ impl Book {
                     let (id, entry) = (self.ids.id(slot).to_vec(), self.ids.entry(slot));
                     self.write_id(&id, Some(slot), entry, store)?;
                 }
+                Of::Order(place) | Of::Event(place) => self.write_again(place, store)?,
                 Of::Message => {
                     let mut bytes = Vec::new();
                     store.get(record, &mut bytes);
@@ -496,16 +577,65 @@ mod tests {
         assert_eq!(once_more.kept(), 0);
     }
 
-    /// All of a book: ids, records with what each is of, those that may go, and how many messages are kept.
+    /// Has a book note a message: of a client with its ClOrdID, else of the venue.
+    fn pass(book: &mut Book, store: &mut MemoryStore, text: &str, ms: u64) {
+        let body = format!("{text}|52=20261123-10:15:30|").replace('|', "\x01");
+        let mut bytes = format!("8=FIX.4.4\x019={}\x01{body}", body.len()).into_bytes();
+        bytes.extend_from_slice(format!("10={:03}\x01", fix::sum(&bytes)).as_bytes());
+        let fix::Framing::Whole(frame) = fix::frame(&bytes, 65_536) else { panic!("{text}") };
+        let mut index = fix::Index::new(64);
+        let message = index.read(frame).unwrap();
+        let text = |tag| message.value(tag).unwrap_or_default();
+        let [id, original] = [11, 41].map(|tag| [b"11=", text(tag)].concat());
+        let new = (("A", Some(9)), State::Live, ms);
+        match message.msg_type() {
+            b"D" => {
+                let order = crate::report::opened(&message, text(11)).unwrap();
+                book.open(&id, new, order, store)
+            }
+            b"G" => {
+                let said = crate::rows::Said::Replace(&message, text(11));
+                book.join([&id, &original], new, said, store)
+            }
+            b"F" => book.join([&id, &original], new, crate::rows::Said::Cancel, store),
+            _ => book.report(&message, ms, store).map(drop),
+        }
+        .unwrap();
+    }
+
+    /// Acts of a client and a venue on the order of an id; so many executions make it long.
+    fn trade(book: &mut Book, store: &mut MemoryStore, (act, id): (u8, u64), ms: u64) {
+        let (id, order) = (format!("o{id}"), format!("o{}", id % 3));
+        let texts = match act {
+            0 => vec![format!("35=D|11={id}|38=900|44=5|54=1|55=X")],
+            1 => vec![format!("35=G|11={id}|41={order}|38=800|44=6")],
+            2 => vec![format!("35=8|11={id}|41={order}|37=V{ms}|150=5|39=1")],
+            3 => vec![format!("35=8|11={order}|150=4|39=4")],
+            4 => vec![format!("35=F|11={id}|41={order}"), format!("35=9|11={id}|41={order}|39=1")],
+            _ => (0..9)
+                .map(|n| format!("35=8|11={order}|150=F|39=1|17={ms}-{n}|32=2|31=5"))
+                .collect(),
+        };
+        texts.iter().for_each(|text| pass(book, store, text, ms));
+    }
+
+    fn orders(book: &Book) -> Vec<String> {
+        let mut orders: Vec<_> = book.orders(0).0.iter().map(|one| format!("{one:?}")).collect();
+        orders.sort();
+        orders
+    }
+
+    /// All of a book: ids, records with what each is of, orders, those that may go, and how many messages are kept.
     fn all(book: &Book) -> impl PartialEq + std::fmt::Debug + use<> {
         let id = |slot: &Slot| book.ids.id(*slot).to_vec();
         let mut ids: Vec<_> = book.ids.slots().map(|at| (id(&at), book.ids.entry(at))).collect();
         ids.sort_by(|one, other| one.0.cmp(&other.0));
-        let of = |of| if let Of::Id(slot) = of { id(&slot) } else { b"a message".to_vec() };
+        let of = |of| if let Of::Id(slot) = of { id(&slot) } else { format!("{of:?}").into() };
         let records: Vec<_> =
             book.records.iter().map(|(record, what)| (record, of(what))).collect();
         let spare: Vec<_> = book.spare.iter().map(|(since, slot)| (*since, id(slot))).collect();
-        (ids, records, spare, book.kept, book.ids.len(), book.records.len())
+        let rows = format!("{:?}", book.rows.iter().collect::<Vec<_>>());
+        ((ids, records, rows), spare, book.kept, book.ids.len(), book.records.len())
     }
 
     proptest! {
@@ -513,7 +643,7 @@ mod tests {
         #[test]
         fn changes_that_are_not_kept_were_never_made(
             turns in prop::collection::vec(
-                (prop::collection::vec((0..6_u8, 0..12_u64), 0..40), prop::bool::ANY), 1..12,
+                (prop::collection::vec((0..15_u8, 0..12_u64), 0..40), prop::bool::ANY), 1..12,
             ),
         ) {
             let (mut book, mut store, mut ms) = (empty(8), MemoryStore::new(0), 0);
@@ -527,6 +657,7 @@ mod tests {
                         0 => book.keep(b"8=kept", &mut store).unwrap(),
                         1 => drop(book.give(&mut store).unwrap()),
                         2 => book.forget(format!("11={id}").as_bytes(), &mut store).unwrap(),
+                        6.. => trade(&mut book, &mut store, (act - 6, id), ms),
                         act => {
                             let state = [State::Sent, State::Live, State::Closed][usize::from(act) - 3];
                             note(&mut book, &mut store, id, state, ms);
@@ -544,8 +675,75 @@ mod tests {
                 prop_assert_eq!(again.load(&mut store), 0);
                 prop_assert_eq!(known(&again), known(&book));
                 prop_assert_eq!((again.kept, again.records.len()), (book.kept, book.records.len()));
+                prop_assert_eq!(orders(&again), orders(&book));
             }
         }
+    }
+
+    /// The records of a version in which orders had no rows.
+    #[test]
+    fn an_old_book_is_read_and_its_orders_get_rows_with_their_reports() {
+        let (mut book, mut store) = (empty(8), MemoryStore::new(0));
+        let records: [&[u8]; 6] = [
+            b"Il\x01A",
+            b"Ss\x01\x07\0\0\0A11=old",
+            b"Il\x01B11=open",
+            b"Ia\x01A131=q",
+            b"Ic\x01A11=gone",
+            b"F11=gone",
+        ];
+        records.iter().for_each(|record| store.put(record).unwrap());
+        assert_eq!(book.load(&mut store), 0);
+        assert_eq!((book.owner_before(), book.orders(0)), (Some("A"), (Vec::new(), None)));
+        assert_eq!(book.sender(b"11=old"), Some(("A", Some(7))));
+        pass(&mut book, &mut store, "35=9|11=old|39=8", 0);
+        pass(&mut book, &mut store, "35=8|11=open|150=F|39=1|17=1|32=2|31=5|37=V", 0);
+        let mut again = empty(8);
+        assert_eq!(again.load(&mut store), 0);
+        let found = again.orders(0).0;
+        assert_eq!(found, book.orders(0).0);
+        assert_eq!(found.len(), 1);
+        assert_eq!(
+            (&*found[0].session, &*found[0].cl_ord_id, &*found[0].order_id),
+            ("B", "open", "V")
+        );
+        assert_eq!(found[0].standing.executed.unwrap().to_string(), "2");
+        assert_eq!(
+            (again.owner(b"11=open"), again.owner_before()),
+            (Some(("B", State::Live)), Some("A"))
+        );
+        // Without the records of its row nobody can say whose it is.
+        for record in store.next_in()..store.next_out() {
+            let mut bytes = Vec::new();
+            if store.get(record, &mut bytes) && bytes[0] == b'O' {
+                store.forget(record);
+            }
+        }
+        assert_eq!(again.load(&mut store), 3, "two records, and the row");
+        assert_eq!((again.owner(b"11=open"), again.orders(0).0.len()), (None, 0));
+    }
+
+    /// An order with many executions is written in its events, whole at times, and read as it is.
+    #[test]
+    fn a_long_order_costs_what_its_executions_do() {
+        let (mut book, mut store) = (empty(8), MemoryStore::new(0));
+        pass(&mut book, &mut store, "35=D|11=a|38=9000|44=5|54=1|55=X", 0);
+        let mut written = 0;
+        for at in 0..2_000 {
+            let first = store.next_out();
+            pass(&mut book, &mut store, &format!("35=8|11=a|150=F|39=1|17={at}|32=2|31=5"), 0);
+            book.settle();
+            for record in first..store.next_out() {
+                let mut bytes = Vec::new();
+                store.get(record, &mut bytes);
+                written += bytes.len();
+            }
+        }
+        assert!(written < 2_000 * 400, "{written}");
+        let mut again = empty(8);
+        assert_eq!(again.load(&mut store), 0);
+        assert_eq!((again.orders(0), again.records.len()), (book.orders(0), book.records.len()));
+        assert_eq!(again.orders(0).0[0].standing.open.unwrap().to_string(), "5000");
     }
 
     #[test]

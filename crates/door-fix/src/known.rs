@@ -1,7 +1,7 @@
 //! Ids by their text, and the records of a book in their order: what an order costs to write down does not grow with what is known.
 //!
 //! ```text
-//! cells:  [ hash | slot ]  ──▶  slots:  [ text of up to 39 bytes, or where it is | record | client | seq | hash | length | state ]
+//! cells:  [ hash | slot ]  ──▶  slots:  [ text of up to 39 bytes, or where it is | record | client or row | seq | hash | length | state ]
 //! ```
 //!
 //! A cell has eight bytes and a slot 64, one line of the cache, so a lookup waits for memory twice at most and a new id that is not long
@@ -49,11 +49,39 @@ impl State {
     }
 }
 
+/// Whose an id is, by numbers of the book.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whose {
+    /// A client's.
+    Client(u32),
+    /// It names an order that has a row, which knows its client.
+    Order(u32),
+}
+
+impl Whose {
+    /// Marks a row.
+    const ORDER: u32 = 1 << 31;
+
+    fn bits(self) -> u32 {
+        match self {
+            Whose::Client(client) => client,
+            Whose::Order(row) => row | Whose::ORDER,
+        }
+    }
+
+    fn of(bits: u32) -> Whose {
+        if bits & Whose::ORDER == 0 {
+            Whose::Client(bits)
+        } else {
+            Whose::Order(bits & !Whose::ORDER)
+        }
+    }
+}
+
 /// What is known of an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// Its number in the book.
-    pub(crate) client: u32,
+    pub(crate) whose: Whose,
     pub(crate) state: State,
     /// MsgSeqNum (34) of the client's message that it came with; 0 where that is not known.
     pub(crate) seq: u32,
@@ -73,7 +101,8 @@ enum Text {
 struct IdSlot {
     text: Text,
     record: u64,
-    client: u32,
+    /// The bits of [`Whose`].
+    whose: u32,
     seq: u32,
     hash: u32,
     /// Of a short text.
@@ -92,8 +121,8 @@ impl IdSlot {
             None => Text::Long(id.into()),
         };
         let length = u8::try_from(id.len()).unwrap_or(0);
-        let Entry { client, state, seq, record } = entry;
-        IdSlot { text, record, client, seq, hash, length, state }
+        let Entry { whose, state, seq, record } = entry;
+        IdSlot { text, record, whose: whose.bits(), seq, hash, length, state }
     }
 
     fn id(&self) -> &[u8] {
@@ -105,7 +134,8 @@ impl IdSlot {
     }
 
     fn entry(&self) -> Entry {
-        Entry { client: self.client, state: self.state, seq: self.seq, record: self.record }
+        let (whose, state) = (Whose::of(self.whose), self.state);
+        Entry { whose, state, seq: self.seq, record: self.record }
     }
 }
 
@@ -182,7 +212,7 @@ impl KnownIds {
 
     pub(crate) fn set(&mut self, slot: Slot, entry: Entry) {
         let place = &mut self.places[slot as usize];
-        (place.client, place.state) = (entry.client, entry.state);
+        (place.whose, place.state) = (entry.whose.bits(), entry.state);
         (place.seq, place.record) = (entry.seq, entry.record);
     }
 
@@ -292,6 +322,10 @@ fn parts(cell: u64) -> Option<(u32, Slot)> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Of {
     Id(Slot),
+    /// An order as a whole, by its row.
+    Order(u32),
+    /// What has happened to an order since.
+    Event(u32),
     Message,
 }
 
@@ -382,7 +416,7 @@ mod tests {
     use super::*;
 
     fn entry(record: u64) -> Entry {
-        Entry { client: 7, state: State::Live, seq: 9, record }
+        Entry { whose: Whose::Client(7), state: State::Live, seq: 9, record }
     }
 
     #[test]

@@ -60,6 +60,7 @@ mod config;
 mod door;
 pub mod gate;
 mod half_logons;
+mod head;
 mod ids;
 mod known;
 mod operate;
@@ -68,10 +69,13 @@ mod passing;
 mod passwords;
 mod peer;
 mod refusal;
+mod report;
 mod route_echo;
+mod rows;
 mod seat;
 
 pub use adopt::OtherSession;
+
 pub use config::{
     ConfigError, FixSessions, Limits, Route, SessionKeys, SessionSpec, Unaddressed, VenueSpec,
 };
@@ -80,3 +84,4 @@ pub use fix_session::Checks;
 pub use operate::{Act, NotDone, SessionView, Standing};
 pub use passwords::{PasswordFile, PasswordFileError, PasswordHash};
 pub use peer::{AddressRange, AddressRangeError, Admission, Guard, Peer};
+pub use rows::OrderView;

@@ -5,6 +5,7 @@ use fix_session::{Durability, MessageStore, MessageStores, SessionState, StoreEr
 use crate::config::Route;
 use crate::door::{Clock, Door, Happening};
 use crate::peer::Guard;
+use crate::rows::OrderView;
 
 /// Where a session stands, in the words of operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,6 +114,28 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
     /// Returns how each session stands, in the order of the configuration.
     pub fn views(&mut self, clock: Clock) -> Vec<SessionView> {
         self.order.clone().into_iter().map(|at| self.view(at, clock)).collect()
+    }
+
+    /// Lists orders of all venues, a bounded page from a place on, and where the next page begins.
+    #[must_use]
+    pub fn orders(&self, from: u64) -> (Vec<OrderView>, Option<u64>) {
+        let place = |venue: usize, row: u32| (venue as u64) << 32 | u64::from(row);
+        let venue = usize::try_from(from >> 32).unwrap_or(usize::MAX);
+        let row = u32::try_from(from & u64::from(u32::MAX)).unwrap_or(0);
+        let books = |at: &usize| self.seats.get(*at).is_some_and(|seat| seat.book.is_some());
+        let Some(at) = (venue..self.seats.len()).find(books) else { return (Vec::new(), None) };
+        let Some(book) = &self.seats[at].book else { return (Vec::new(), None) };
+        let (mut orders, next) = book.orders(if at == venue { row } else { 0 });
+        for order in &mut orders {
+            let client = self.seats.iter().find(|seat| seat.keys.name == order.session);
+            let prefix = client.map_or("", |seat| seat.prefix());
+            if let Some(own) = order.cl_ord_id.strip_prefix(prefix) {
+                order.cl_ord_id = own.to_owned();
+            }
+            order.venue.clone_from(&self.seats[at].keys.name);
+        }
+        let further = || (at + 1..self.seats.len()).find(books).map(|at| place(at, 0));
+        (orders, next.map(|row| place(at, row)).or_else(further))
     }
 
     fn view(&mut self, at: usize, clock: Clock) -> SessionView {

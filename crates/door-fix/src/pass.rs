@@ -2,6 +2,7 @@
 
 use fix::{Framing, Message, Timestamp, frame};
 use fix_session::{MessageStore, MessageStores, SendError, StoreError};
+use gate_orders::Phase;
 
 use crate::book::{Book, State};
 use crate::door::{Clock, Door, Happening};
@@ -9,6 +10,8 @@ use crate::ids::{Claims, Named, changes, key, named, with_ids};
 use crate::passing::{Item, Origin, rejection_body};
 use crate::peer::Guard;
 use crate::refusal::{Cause, refusal};
+use crate::report::opened;
+use crate::rows::Said;
 use crate::seat::Behind;
 
 /// How many messages that were kept are given at once.
@@ -237,7 +240,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         let is_again = self.is_again(at, message, claims.is_known());
         let sent = self.send_on(to, self.prefix_of(at), (message, is_again), true, clock);
         match sent {
-            Ok(_) => self.claim([at, to], claims, message.number(34), clock),
+            Ok(_) => self.claim([at, to], claims, message, clock),
             Err(SendError::Rewrite(error)) => {
                 let text = error.to_string();
                 self.step(at, clock, |seat, _, turn| seat.session.refuse(message, 0, &text, turn));
@@ -257,20 +260,40 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         self.seats[client].prefix().to_owned()
     }
 
-    /// Notes ids that are a client's from now on.
-    fn claim(&mut self, [at, venue]: [usize; 2], claims: &Claims, seq: Option<u64>, clock: Clock) {
+    /// Notes ids that are a client's from now on, and the order or the version that comes with them.
+    fn claim(
+        &mut self,
+        [at, venue]: [usize; 2],
+        claims: &Claims,
+        message: &Message<'_>,
+        clock: Clock,
+    ) {
         if claims.new_ids().len() + claims.doubtful_ids().len() == 0 {
             return;
         }
         // Away while the venue's book is written; no message of the client is in work meanwhile.
         let client = std::mem::take(&mut self.seats[at].keys.name);
+        let original = message.value(41).filter(|id| !id.is_empty());
+        let original = original.map(|id| key(41, self.seats[at].prefix(), id)).unwrap_or_default();
         let seat = &self.seats[venue];
         // Where orders do not grow too old, nobody asks whether a report has come: writing that down is saved.
         let ages = seat.max_order_age_ms() > 0;
         let fills = self.with_book(venue, |book, store| {
             for (id, state) in claims.new_ids() {
-                let state = if state == State::Sent && !ages { State::Live } else { state };
-                book.note(id, (&client, seq), state, clock.ms, store)?;
+                let is_order = state == State::Sent;
+                let state = if is_order && !ages { State::Live } else { state };
+                let text = id.strip_prefix(b"11=").unwrap_or(id);
+                let new = ((&*client, message.number(34)), state, clock.ms);
+                let ids = [id, &original[..]];
+                match message.msg_type() {
+                    b"D" if is_order => match opened(message, text) {
+                        Some(order) => book.open(id, new, order, store),
+                        None => book.note(id, new.0, state, clock.ms, store),
+                    },
+                    b"G" if is_order => book.join(ids, new, Said::Replace(message, text), store),
+                    b"F" if is_order => book.join(ids, new, Said::Cancel, store),
+                    _ => book.note(id, new.0, state, clock.ms, store),
+                }?;
             }
             for id in claims.doubtful_ids() {
                 book.forget(id, store)?;
@@ -376,16 +399,17 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         let value = |tag| message.value(tag).unwrap_or_default();
         let revives = matches!(value(150), b"D" | b"G" | b"H") || matches!(value(20), b"1" | b"2");
         self.with_book(at, |book, store| {
+            let phase = book.report(message, clock.ms, store)?;
             for (id, state) in changes(message) {
-                let Some((client, before)) = book.owner(&id) else { continue };
+                let Some((_, before)) = book.owner(&id) else { continue };
+                let state = if phase == Some(Phase::Closed) { State::Closed } else { state };
                 let changes = match (before, state) {
                     (State::Closed, State::Live) => revives,
                     (State::Asked, _) => false,
                     (before, state) => before != state,
                 };
                 if changes {
-                    let client = client.to_owned();
-                    book.note(&id, (&client, None), state, clock.ms, store)?;
+                    book.mark(&id, state, clock.ms, store)?;
                 }
             }
             Ok(())
@@ -494,13 +518,13 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
 
     fn close(&mut self, venue: usize, id: &[u8], clock: Clock) {
         self.with_book(venue, |book, store| {
-            let Some((client, state)) = book.owner(id) else { return Ok(()) };
-            let client = client.to_owned();
-            match state {
-                State::Sent | State::Live => {
-                    book.note(id, (&client, None), State::Closed, clock.ms, store)
-                }
-                State::Closed | State::Asked => Ok(()),
+            let text = id.strip_prefix(b"11=").unwrap_or(id);
+            if let Some(place) = book.place(id) {
+                book.hear(place, Said::Rejected(text), clock.ms, store)?;
+            }
+            match book.owner(id).map(|owner| owner.1) {
+                Some(State::Sent | State::Live) => book.mark(id, State::Closed, clock.ms, store),
+                _ => Ok(()),
             }
         });
     }

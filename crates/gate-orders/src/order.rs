@@ -3,7 +3,7 @@
 use fix::Decimal;
 use money::Unit;
 
-use crate::event::{Amendment, Check, Event, Execution, Size, Version};
+use crate::event::{Amendment, Check, Event, ExecId, Execution, Size, Version};
 use crate::exact::{Exact, decimal, exact, product};
 use crate::executions::{Amended, Executions};
 use crate::sums::{High, LegAmounts, Sums};
@@ -163,6 +163,13 @@ impl Order {
     #[must_use]
     pub fn phase(&self) -> Phase {
         self.versions.phase
+    }
+
+    /// Reports whether an execution, a correction or a bust of this id is known.
+    #[must_use]
+    pub fn knows(&self, id: ExecId) -> bool {
+        let amends = |is_bust| self.executions.amendment(id, is_bust).is_some();
+        self.executions.fill(id).is_some() || amends(false) || amends(true)
     }
 
     /// Returns what a person asks of the order.

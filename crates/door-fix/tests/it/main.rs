@@ -8,6 +8,7 @@ mod clients;
 mod config;
 mod desk;
 mod operate;
+mod orders;
 mod passing;
 mod resend;
 mod resets;

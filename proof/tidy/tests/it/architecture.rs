@@ -26,7 +26,7 @@ const FOLDS: [&str; 2] = ["figures", "figures-store"];
 /// Whole doors: they stand on the till, never on the node that runs them, and on what is beside each.
 const DOORS: [(&str, &[&str]); 5] = [
     ("door-batch", &[]),
-    ("door-fix", &["fix-store"]),
+    ("door-fix", &["fix-store", "gate-orders"]),
     ("door-keys", &["vault-store", CLIENT]),
     ("door-openrtb", &["gate-auction", "gate-profile"]),
     ("door-spend", &[]),

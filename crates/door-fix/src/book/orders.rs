@@ -1,0 +1,355 @@
+//! The orders of a book: a row each, in bytes while it is short.
+//!
+//! ```text
+//! record O: number | client | head | order, as `gate-orders` writes it     the whole row; the newest counts
+//! record E: number | event                                                since then, of a row that is long
+//! record L: state | seq | number | id                                     a ClOrdID of the order
+//! ```
+//!
+//! A number is the place of the first record of a row. A short row is written whole with each change. A long one would cost the square of its
+//! executions: it is kept ready, its events are written, and it is written whole when these have become as long as it was.
+
+use std::collections::BTreeMap;
+
+use fix::Message;
+use fix_session::{MessageStore, StoreError};
+use gate_orders::{Event, Order, Phase};
+
+use super::{Book, Change};
+use crate::head::{Head, put_text, take_number, take_text};
+use crate::known::{Entry, Of, Slot, State, Whose};
+use crate::rows::{EVENT, Heard, Held, OrderView, Row, RowChange, RowPlace, Said, WHOLE};
+
+/// How many rows a page of orders has at most, and how many places are looked at for it.
+const ROWS_AT_ONCE: usize = 256;
+const PLACES_AT_ONCE: usize = 4_096;
+
+/// What is new of an id: the client and the number of its message, the state, and when.
+pub(crate) type New<'a> = ((&'a str, Option<u64>), State, u64);
+
+impl Book {
+    /// Opens an order with its first ClOrdID.
+    pub(crate) fn open(
+        &mut self,
+        id: &[u8],
+        ((client, seq), state, now_ms): New<'_>,
+        (head, order): (Head<'_>, Order),
+        store: &mut dyn MessageStore,
+    ) -> Result<(), StoreError> {
+        let client = self.client(client);
+        let held = Held::new(&head, order, &mut self.scratch);
+        let place = self.add_row(client, held, store)?;
+        self.set_id(id, (Whose::Order(place), seq), state, now_ms, store)
+    }
+
+    /// Has a client's further ClOrdID name the order that another one names, which hears of it; without such an order it is the client's.
+    pub(crate) fn join(
+        &mut self,
+        [id, original]: [&[u8]; 2],
+        (from, state, now_ms): New<'_>,
+        said: Said<'_>,
+        store: &mut dyn MessageStore,
+    ) -> Result<(), StoreError> {
+        let Some(place) = self.place(original) else {
+            return self.note(id, from, state, now_ms, store);
+        };
+        self.hear(place, said, now_ms, store)?;
+        self.set_id(id, (Whose::Order(place), from.1), state, now_ms, store)
+    }
+
+    /// The row of the order that an id names.
+    pub(crate) fn place(&self, id: &[u8]) -> Option<RowPlace> {
+        match self.ids.entry(self.ids.find(id)?).whose {
+            Whose::Order(place) => Some(place),
+            Whose::Client(_) => None,
+        }
+    }
+
+    /// Notes what a report (8, 9) says of the order that it names. Returns the phase of that order.
+    pub(crate) fn report(
+        &mut self,
+        message: &Message<'_>,
+        now_ms: u64,
+        store: &mut dyn MessageStore,
+    ) -> Result<Option<Phase>, StoreError> {
+        if !matches!(message.msg_type(), b"8" | b"9") {
+            return Ok(None);
+        }
+        let id =
+            |tag| message.value(tag).filter(|id| !id.is_empty()).map(|id| [b"11=", id].concat());
+        let ids = [id(11), id(41)];
+        let known = ids.iter().flatten().filter_map(|id| Some((id, self.ids.find(id)?)));
+        let known: Vec<_> = known.collect();
+        let place = |slot: Slot| match self.ids.entry(slot).whose {
+            Whose::Order(place) => Some(place),
+            Whose::Client(_) => None,
+        };
+        let place = match (known.iter().find_map(|one| place(one.1)), known.first()) {
+            (Some(place), _) => place,
+            // It was not opened here, or before orders had rows.
+            (None, Some((id, slot))) if message.msg_type() == b"8" => {
+                let Whose::Client(client) = self.ids.entry(*slot).whose else { return Ok(None) };
+                let Some(held) = Held::unknown(id, &mut self.scratch) else { return Ok(None) };
+                self.add_row(client, held, store)?
+            }
+            _ => return Ok(None),
+        };
+        let mut knows = false;
+        for (id, slot) in known {
+            let entry = self.ids.entry(slot);
+            if matches!(entry.whose, Whose::Client(_)) {
+                let entry = Entry { whose: Whose::Order(place), ..entry };
+                self.write_id(id, Some(slot), entry, store)?;
+            } else {
+                knows |= ids[0].as_ref() == Some(id) && entry.whose == Whose::Order(place);
+            }
+        }
+        self.hear(place, Said::Report(message, knows), now_ms, store)
+    }
+
+    /// An order hears something, and what has changed is written down. Returns its phase.
+    pub(crate) fn hear(
+        &mut self,
+        place: RowPlace,
+        said: Said<'_>,
+        now_ms: u64,
+        store: &mut dyn MessageStore,
+    ) -> Result<Option<Phase>, StoreError> {
+        let Some(row) = self.rows.get_mut(place) else { return Ok(None) };
+        let Some(Heard { phase, ended, events, whole }) = row.held.hear(&said, &mut self.scratch)
+        else {
+            return Ok(None);
+        };
+        let record = row.record;
+        if let Some(long) = row.held.long().filter(|_| !events.is_empty()) {
+            let (events, before) = (events.clone(), (long.events.len(), long.bytes[0]));
+            self.changes.push(Change::Row(RowChange::Heard(place, record, events, before)));
+        }
+        match whole {
+            Some(whole) => self.write_row(place, whole, store)?,
+            None => self.write_events(place, &events, store)?,
+        }
+        for id in ended {
+            self.mark(&id, State::Closed, now_ms, store)?;
+        }
+        self.clean(store)?;
+        Ok(Some(phase))
+    }
+
+    /// Writes what a long row heard.
+    fn write_events(
+        &mut self,
+        place: RowPlace,
+        events: &[Event],
+        store: &mut dyn MessageStore,
+    ) -> Result<(), StoreError> {
+        for event in events {
+            let Some(row) = self.rows.get_mut(place) else { return Ok(()) };
+            let Some(long) = row.held.long() else { return Ok(()) };
+            let record = store.next_out();
+            self.scratch.clear();
+            self.scratch.push(EVENT);
+            self.scratch.extend_from_slice(&row.number.to_le_bytes());
+            event.encode(&mut self.scratch);
+            store.put(&self.scratch)?;
+            long.events.push(record);
+            long.bytes[0] += self.scratch.len();
+            let is_as_long = long.bytes[0] > long.bytes[1];
+            self.push_record(record, Of::Event(place));
+            if is_as_long {
+                self.write_again(place, store)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a row whole that has not changed.
+    pub(super) fn write_again(
+        &mut self,
+        place: RowPlace,
+        store: &mut dyn MessageStore,
+    ) -> Result<(), StoreError> {
+        let Some(row) = self.rows.get(place) else { return Ok(()) };
+        let held = match &row.held {
+            Held::Short(bytes) => Held::Short(bytes.clone()),
+            Held::Long(long) => {
+                let Some(head) = Head::take(&mut &long.head[..]) else { return Ok(()) };
+                Held::new(&head, long.now.clone(), &mut self.scratch)
+            }
+        };
+        self.write_row(place, held, store)
+    }
+
+    fn add_row(
+        &mut self,
+        client: u32,
+        held: Held,
+        store: &mut dyn MessageStore,
+    ) -> Result<RowPlace, StoreError> {
+        let empty = Held::Short(Box::default());
+        let row = Row { client, ids: 0, number: store.next_out(), record: 0, held: empty };
+        let place = self.rows.add(row);
+        self.changes.push(Change::Row(RowChange::Added(place)));
+        self.write_row(place, held, store)?;
+        Ok(place)
+    }
+
+    fn write_row(
+        &mut self,
+        place: RowPlace,
+        held: Held,
+        store: &mut dyn MessageStore,
+    ) -> Result<(), StoreError> {
+        let Some(row) = self.rows.get(place) else { return Ok(()) };
+        let name = self.clients[row.client as usize].as_bytes();
+        self.scratch.clear();
+        self.scratch.push(WHOLE);
+        self.scratch.extend_from_slice(&row.number.to_le_bytes());
+        put_text(name, &mut self.scratch);
+        held.put(&mut self.scratch);
+        let record = store.next_out();
+        store.put(&self.scratch)?;
+        self.set_row(place, held, record);
+        Ok(())
+    }
+
+    fn set_row(&mut self, place: RowPlace, held: Held, record: u64) {
+        let Some(row) = self.rows.get_mut(place) else { return };
+        let next = Row { held, record, ..*row };
+        let before = std::mem::replace(row, next);
+        self.remove_records(&before);
+        self.changes.push(Change::Row(RowChange::Was(place, before)));
+        self.push_record(record, Of::Order(place));
+    }
+
+    fn remove_records(&mut self, row: &Row) {
+        for record in row.held.events().iter().chain([&row.record]) {
+            self.remove_record(*record);
+        }
+    }
+
+    /// Forgets an order that no id names any more.
+    pub(super) fn drop_row(&mut self, whose: Whose) {
+        let Whose::Order(place) = whose else { return };
+        let is_reading = self.rows.reading.is_some();
+        if is_reading || self.rows.get(place).is_none_or(|row| row.ids > 0) {
+            return;
+        }
+        if let Some(row) = self.rows.rows[place as usize].take() {
+            self.remove_records(&row);
+            self.changes.push(Change::Row(RowChange::Removed(place, row)));
+        }
+    }
+
+    pub(super) fn begin_reading(&mut self) {
+        self.rows.reading = Some(BTreeMap::new());
+    }
+
+    /// The row of a number in a record that is read; its whole may be a later record.
+    pub(super) fn numbered(&mut self, number: u64) -> Option<RowPlace> {
+        let rows = &mut self.rows;
+        if let Some(place) = rows.reading.as_ref()?.get(&number) {
+            return Some(*place);
+        }
+        let held = Held::Short(Box::default());
+        let place = rows.add(Row { client: 0, ids: 0, number, record: 0, held });
+        rows.reading.as_mut()?.insert(number, place);
+        Some(place)
+    }
+
+    /// Reads a row's record.
+    pub(super) fn read_row(&mut self, record: u64, mut bytes: &[u8]) -> Option<()> {
+        let number = take_number(&mut bytes)?;
+        let client = self.client(std::str::from_utf8(take_text(&mut bytes)?).ok()?);
+        let mut rest = bytes;
+        let head = Head::take(&mut rest)?;
+        let order = Order::decode(rest).ok()?;
+        let held = Held::new(&head, order, &mut self.scratch);
+        let place = self.numbered(number)?;
+        self.rows.get_mut(place)?.client = client;
+        self.set_row(place, held, record);
+        Some(())
+    }
+
+    /// Reads the record of an event. One from before the whole says nothing new.
+    pub(super) fn read_event(&mut self, record: u64, mut bytes: &[u8]) -> Option<()> {
+        let number = take_number(&mut bytes)?;
+        let event = Event::decode(bytes).ok()?;
+        let known = self.rows.reading.as_ref()?.get(&number).copied();
+        let Some(place) = known else { return Some(()) };
+        let held = &mut self.rows.get_mut(place)?.held;
+        // Of another version, in which it was long.
+        if let Held::Short(bytes) = held
+            && !bytes.is_empty()
+        {
+            let mut rest = &bytes[..];
+            Head::take(&mut rest)?;
+            let (head, order) = (bytes.len() - rest.len(), Order::decode(rest).ok()?);
+            *held = Held::ready(&bytes[..head], order, bytes.len());
+        }
+        if let Some(long) = held.long() {
+            long.now.apply(&event).ok()?;
+            long.kept.apply(&event).ok()?;
+            long.events.push(record);
+            long.bytes[0] += bytes.len();
+            self.push_record(record, Of::Event(place));
+        }
+        Some(())
+    }
+
+    /// Forgets rows that no id names, and ids whose row was not there. Returns how many of these rows are lost.
+    pub(super) fn end_reading(&mut self) -> u64 {
+        let places = self.rows.reading.take().unwrap_or_default();
+        let is_lost = |whose| match whose {
+            Whose::Order(place) => self.rows.get(place).is_some_and(|row| row.record == 0),
+            Whose::Client(_) => false,
+        };
+        let lost = places.values().filter(|place| is_lost(Whose::Order(**place))).count();
+        let slots =
+            self.ids.slots().filter(|slot| lost > 0 && is_lost(self.ids.entry(*slot).whose));
+        for slot in slots.collect::<Vec<_>>() {
+            self.remove_known(slot);
+        }
+        for place in places.into_values() {
+            self.drop_row(Whose::Order(place));
+        }
+        lost as u64
+    }
+
+    /// Lists orders from a place on, and where the next page begins. A page is bounded, whatever the book has.
+    pub(crate) fn orders(&self, from: RowPlace) -> (Vec<OrderView>, Option<RowPlace>) {
+        let (mut found, rows) = (Vec::new(), &self.rows.rows);
+        let (mut at, first) = (from as usize, from as usize);
+        while at < rows.len() && at - first < PLACES_AT_ONCE && found.len() < ROWS_AT_ONCE {
+            found.extend(rows[at].as_ref().and_then(|row| self.view(row)));
+            at += 1;
+        }
+        (found, RowPlace::try_from(at).ok().filter(|_| at < rows.len()))
+    }
+
+    fn view(&self, row: &Row) -> Option<OrderView> {
+        let read;
+        let (head, order) = match &row.held {
+            Held::Short(bytes) => {
+                let mut rest = &bytes[..];
+                let head = Head::take(&mut rest)?;
+                read = Order::decode(rest).ok()?;
+                (head, &read)
+            }
+            Held::Long(long) => (Head::take(&mut &long.head[..])?, &long.now),
+        };
+        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+        Some(OrderView {
+            session: self.clients[row.client as usize].clone(),
+            venue: String::new(),
+            cl_ord_id: text(head.id),
+            order_id: text(head.order_id),
+            account: text(head.account),
+            symbol: text(head.symbol),
+            side: text(head.side),
+            phase: order.phase(),
+            is_replacing: !head.waits.is_empty(),
+            standing: order.standing(),
+        })
+    }
+}

@@ -1,0 +1,78 @@
+//! What a row says of an order beside its amounts, and its bytes.
+
+/// What a row says of an order beside its amounts. ClOrdIDs are as the venue has them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Head<'a> {
+    /// ClOrdID (11) of the version that the venue has.
+    pub(crate) id: &'a [u8],
+    /// OrderID (37).
+    pub(crate) order_id: &'a [u8],
+    /// Account (1).
+    pub(crate) account: &'a [u8],
+    /// Symbol (55).
+    pub(crate) symbol: &'a [u8],
+    /// Side (54).
+    pub(crate) side: &'a [u8],
+    /// TimeInForce (59).
+    pub(crate) tif: &'a [u8],
+    /// Number of the last version that was sent.
+    pub(crate) last: u64,
+    /// Versions that wait for the venue's answer: number and ClOrdID.
+    pub(crate) waits: Vec<(u64, &'a [u8])>,
+}
+
+impl<'a> Head<'a> {
+    /// The version of this ClOrdID waits no more. Returns its number.
+    pub(crate) fn take_wait(&mut self, id: &[u8]) -> Option<u64> {
+        let at = self.waits.iter().position(|wait| wait.1 == id)?;
+        Some(self.waits.remove(at).0)
+    }
+
+    pub(crate) fn put(&self, out: &mut Vec<u8>) {
+        let texts = [self.id, self.order_id, self.account, self.symbol, self.side, self.tif];
+        texts.into_iter().for_each(|text| put_text(text, out));
+        out.extend_from_slice(&self.last.to_le_bytes());
+        out.push(u8::try_from(self.waits.len()).unwrap_or(u8::MAX));
+        for (number, id) in self.waits.iter().take(usize::from(u8::MAX)) {
+            out.extend_from_slice(&number.to_le_bytes());
+            put_text(id, out);
+        }
+    }
+
+    /// Reads a head from the front of the bytes.
+    pub(crate) fn take(bytes: &mut &'a [u8]) -> Option<Head<'a>> {
+        let mut texts = [&[][..]; 6];
+        for text in &mut texts {
+            *text = take_text(bytes)?;
+        }
+        let [id, order_id, account, symbol, side, tif] = texts;
+        let (last, [waiting]) = (take_number(bytes)?, take_bytes(bytes)?);
+        let wait = |_| Some((take_number(bytes)?, take_text(bytes)?));
+        let waits = (0..waiting).map(wait).collect::<Option<Vec<_>>>()?;
+        Some(Head { id, order_id, account, symbol, side, tif, last, waits })
+    }
+}
+
+/// What does not fit is no id that a message could name, and no text that a person wants to read.
+pub(crate) fn put_text(text: &[u8], out: &mut Vec<u8>) {
+    let length = u16::try_from(text.len()).unwrap_or(0);
+    out.extend_from_slice(&length.to_le_bytes());
+    out.extend_from_slice(&text[..usize::from(length)]);
+}
+
+fn take_bytes<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
+    let (taken, rest) = bytes.split_first_chunk()?;
+    *bytes = rest;
+    Some(*taken)
+}
+
+pub(crate) fn take_text<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let length = u16::from_le_bytes(take_bytes(bytes)?);
+    let (text, rest) = bytes.split_at_checked(length.into())?;
+    *bytes = rest;
+    Some(text)
+}
+
+pub(crate) fn take_number(bytes: &mut &[u8]) -> Option<u64> {
+    take_bytes(bytes).map(u64::from_le_bytes)
+}

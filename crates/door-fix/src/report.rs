@@ -1,0 +1,179 @@
+//! Reads orders, replaces and execution reports as events of `gate-orders`.
+
+use fix::{Decimal, Message, Tag, Timestamp};
+use gate_orders::{Amendment, Check, Event, ExecId, Execution, Order, Size, Version};
+use xxhash_rust::xxh3::xxh3_128;
+
+use crate::head::Head;
+
+/// An ExecRefID (19) is looked for among the executions of so many days before its message.
+const REFERENCE_DAYS: i64 = 7;
+const DAY_MS: i64 = 86_400_000;
+
+fn text<'m>(message: &Message<'m>, tag: Tag) -> Option<&'m [u8]> {
+    message.value(tag).filter(|value| !value.is_empty())
+}
+
+fn decimal(message: &Message<'_>, tag: Tag) -> Option<Decimal> {
+    Decimal::parse(text(message, tag)?).ok()
+}
+
+/// Reads how much of an order may be executed. What has no price, or a negative one, has the price 0: it is no amount yet.
+fn size(message: &Message<'_>) -> Option<Size> {
+    let price = decimal(message, 44).filter(|price| price.mantissa() >= 0);
+    let price = price.or_else(|| Decimal::new(0, 0))?;
+    let quantity = decimal(message, 38).map(|quantity| Size::Quantity { quantity, price });
+    quantity.or_else(|| decimal(message, 152).map(Size::Cash))
+}
+
+/// Reads a new order (D); one without a quantity is like one that was not opened here. `None` if its ClOrdID is no text for a row.
+pub(crate) fn opened<'m>(message: &Message<'m>, id: &'m [u8]) -> Option<(Head<'m>, Order)> {
+    let field = |tag| text(message, tag).unwrap_or_default();
+    let (account, symbol) = (field(1), field(55));
+    let head = Head { id, account, symbol, side: field(54), tif: field(59), ..Head::default() };
+    let one = Decimal::new(1, 0)?;
+    let order = match size(message).map(|size| Order::open(&[], one, &Version { number: 0, size }))
+    {
+        Some(Ok(order)) => order,
+        _ => Order::unknown(&[], one).ok()?,
+    };
+    Some((head, order))
+}
+
+/// Reads a replace (G) as the next version of an order.
+pub(crate) fn replace<'m>(
+    message: &Message<'m>,
+    id: &'m [u8],
+    head: &mut Head<'m>,
+) -> Option<Event> {
+    let size = size(message)?;
+    head.last += 1;
+    head.waits.push((head.last, id));
+    Some(Event::Sent(Version { number: head.last, size }))
+}
+
+/// Reads that a message with a ClOrdID was rejected: a replace, or the order itself.
+pub(crate) fn rejected(id: &[u8], head: &mut Head<'_>) -> Option<Event> {
+    match head.take_wait(id) {
+        Some(number) => Some(Event::Refused { number }),
+        None => (id == head.id).then_some(Event::Closed),
+    }
+}
+
+/// Reads what a report (8, 9) says of an order: its events, in their order. `knows` tells whether its ClOrdID is one of the order's.
+pub(crate) fn events<'m>(
+    message: &Message<'m>,
+    head: &mut Head<'m>,
+    order: &Order,
+    knows: bool,
+) -> Vec<Event> {
+    let value = |tag| text(message, tag).unwrap_or_default();
+    let (id, mut events) = (value(11), Vec::new());
+    let is_of_other = id != head.id && !id.is_empty();
+    if message.msg_type() == b"9" || value(39) == b"8" && is_of_other {
+        events.extend(head.take_wait(id).map(|number| Event::Refused { number }));
+        return events;
+    }
+    if let Some(order_id) = text(message, 37).filter(|id| *id != b"NONE") {
+        head.order_id = order_id;
+    }
+    let check = check(message);
+    let checked = check.map(Event::Checked);
+    let kind = kind(message);
+    match kind {
+        b"F" => events.extend(execution(message, check).map(Event::Executed).or(checked)),
+        b"G" | b"H" => {
+            events.extend(amendment(message, order, kind == b"H", check).map(Event::Amended));
+        }
+        b"5" if knows => events.extend(accepted(message, id, head)),
+        b"5" | b"D" | b"L" => events.extend(restated(message, order)),
+        _ => {}
+    }
+    if !matches!(kind, b"F" | b"G" | b"H") {
+        events.extend(checked);
+    }
+    let lives_on = matches!(text(message, 59).unwrap_or(head.tif), b"1" | b"6");
+    match (kind, value(39)) {
+        (b"4" | b"C", _) | (_, b"4" | b"C" | b"8") => events.push(Event::Closed),
+        (b"3", _) | (_, b"3") if !lives_on => events.push(Event::Closed),
+        (_, b"2") => events.push(Event::Filled),
+        _ => {}
+    }
+    events
+}
+
+/// ExecType (150) as FIX 4.4 has it. FIX 4.2 says with ExecTransType (20) what a report is.
+fn kind<'m>(message: &Message<'m>) -> &'m [u8] {
+    match (text(message, 20), text(message, 150).unwrap_or_default()) {
+        (Some(b"1"), _) => b"H",
+        (Some(b"2"), _) => b"G",
+        (Some(b"3"), _) => b"I",
+        (_, b"1" | b"2") => b"F",
+        (_, kind) => kind,
+    }
+}
+
+fn check(message: &Message<'_>) -> Option<Check> {
+    Some(Check { quantity: decimal(message, 14)?, price: decimal(message, 6) })
+}
+
+fn execution(message: &Message<'_>, check: Option<Check>) -> Option<Execution> {
+    let id = exec_id(day(message), text(message, 17)?);
+    let (quantity, price) = (decimal(message, 32)?, decimal(message, 31)?);
+    Some(Execution { id, quantity, price, check })
+}
+
+fn amendment(
+    message: &Message<'_>,
+    order: &Order,
+    is_bust: bool,
+    check: Option<Check>,
+) -> Option<Amendment> {
+    let (own, named) = (text(message, 17)?, text(message, 19)?);
+    let day = day(message);
+    let mut days = (0..=REFERENCE_DAYS).map(|before| exec_id(day - before, named));
+    let names = days.find(|id| order.knows(*id)).unwrap_or_else(|| exec_id(day, named));
+    let new = decimal(message, 32).zip(decimal(message, 31));
+    Some(Amendment {
+        id: exec_id(day, own),
+        names,
+        at: u64::try_from(unix_ms(message)).unwrap_or(0),
+        new: if is_bust { None } else { Some(new?) },
+        leaves: decimal(message, 151),
+        check,
+    })
+}
+
+/// Reads that a version is the venue's from now on. One that was before says nothing new.
+fn accepted<'m>(message: &Message<'m>, id: &'m [u8], head: &mut Head<'m>) -> Option<Event> {
+    let number = head.waits.iter().find(|wait| wait.1 == id)?.0;
+    head.id = id;
+    head.waits.retain(|wait| wait.0 > number);
+    let is_whole = text(message, 44).is_some() || text(message, 38).is_none();
+    Some(Event::Accepted { number, size: size(message).filter(|_| is_whole) })
+}
+
+fn restated(message: &Message<'_>, order: &Order) -> Option<Event> {
+    let mut size = size(message)?;
+    if let (Size::Quantity { price, .. }, None) = (&mut size, text(message, 44))
+        && let Some(Size::Quantity { price: before, .. }) = order.standing().size
+    {
+        *price = before;
+    }
+    Some(Event::Restated(size))
+}
+
+fn unix_ms(message: &Message<'_>) -> i64 {
+    let time = |tag| text(message, tag).and_then(Timestamp::parse).map(Timestamp::unix_ms);
+    time(60).or_else(|| time(52)).unwrap_or(0)
+}
+
+/// The trading day of an execution, counted from 1970 on: that of TransactTime (60), which is the same where the report is sent again.
+fn day(message: &Message<'_>) -> i64 {
+    unix_ms(message).div_euclid(DAY_MS)
+}
+
+/// Makes the id of an execution, which is the same in each run. Only executions of one order are compared.
+fn exec_id(day: i64, id: &[u8]) -> ExecId {
+    ExecId(xxh3_128(&[&day.to_le_bytes()[..], id].concat()))
+}

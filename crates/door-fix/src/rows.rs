@@ -1,0 +1,288 @@
+//! Orders in rows, which are bytes while they are short.
+
+use std::collections::BTreeMap;
+
+use fix::Message;
+use gate_orders::{Event, Order, Phase, Standing};
+
+use crate::head::Head;
+use crate::known::Whose;
+use crate::report;
+
+/// Records of orders.
+pub(crate) const WHOLE: u8 = b'O';
+pub(crate) const EVENT: u8 = b'E';
+/// A row with more bytes is long.
+const SHORT_MAX: usize = 1_024;
+
+/// The place of a row, for as long as one of its ids is known.
+pub(crate) type RowPlace = u32;
+
+/// An order of a book.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) client: u32,
+    /// How many ids name it.
+    pub(crate) ids: u32,
+    pub(crate) number: u64,
+    /// The record that has it whole; 0 of one that is not read yet.
+    pub(crate) record: u64,
+    pub(crate) held: Held,
+}
+
+#[derive(Debug)]
+pub(crate) enum Held {
+    Short(Box<[u8]>),
+    Long(Box<Long>),
+}
+
+#[derive(Debug)]
+pub(crate) struct Long {
+    pub(crate) head: Vec<u8>,
+    pub(crate) now: Order,
+    /// As it was at the last flush.
+    pub(crate) kept: Order,
+    /// Records of what happened since it was written whole.
+    pub(crate) events: Vec<u64>,
+    /// Bytes of these, and of the whole.
+    pub(crate) bytes: [usize; 2],
+}
+
+impl Held {
+    /// Makes a row; its bytes are put together in the room that is lent.
+    pub(crate) fn new(head: &Head<'_>, order: Order, room: &mut Vec<u8>) -> Held {
+        room.clear();
+        head.put(room);
+        let head = room.len();
+        order.encode(room);
+        if room.len() <= SHORT_MAX {
+            return Held::Short(room[..].into());
+        }
+        Held::ready(&room[..head], order, room.len())
+    }
+
+    pub(crate) fn ready(head: &[u8], now: Order, bytes: usize) -> Held {
+        let (kept, bytes, head) = (now.clone(), [0, bytes], head.to_vec());
+        Held::Long(Box::new(Long { head, now, kept, events: Vec::new(), bytes }))
+    }
+
+    /// An order of which nothing is known but its ClOrdID.
+    pub(crate) fn unknown(id: &[u8], room: &mut Vec<u8>) -> Option<Held> {
+        let order = Order::unknown(&[], fix::Decimal::new(1, 0)?).ok()?;
+        let head = Head { id: id.strip_prefix(b"11=").unwrap_or(id), ..Head::default() };
+        Some(Held::new(&head, order, room))
+    }
+
+    pub(crate) fn put(&self, out: &mut Vec<u8>) {
+        match self {
+            Held::Short(bytes) => out.extend_from_slice(bytes),
+            Held::Long(long) => {
+                out.extend_from_slice(&long.head);
+                long.now.encode(out);
+            }
+        }
+    }
+
+    pub(crate) fn events(&self) -> &[u64] {
+        if let Held::Long(long) = self { &long.events } else { &[] }
+    }
+
+    pub(crate) fn long(&mut self) -> Option<&mut Long> {
+        if let Held::Long(long) = self { Some(long) } else { None }
+    }
+
+    /// Takes what was said of the order; a short row stays as it is until it is written.
+    pub(crate) fn hear(&mut self, said: &Said<'_>, room: &mut Vec<u8>) -> Option<Heard> {
+        match self {
+            Held::Short(bytes) => {
+                let mut rest = &bytes[..];
+                let (before, mut order) = (Head::take(&mut rest)?, Order::decode(rest).ok()?);
+                let (next, heard) = said.to(&before, &mut order);
+                let changes = next != before || !heard.events.is_empty();
+                Some(Heard { whole: changes.then(|| Held::new(&next, order, room)), ..heard })
+            }
+            Held::Long(long) => {
+                let before = Head::take(&mut &long.head[..])?;
+                let (next, heard) = said.to(&before, &mut long.now);
+                let whole = (next != before).then(|| Held::new(&next, long.now.clone(), room));
+                Some(Heard { whole, ..heard })
+            }
+        }
+    }
+}
+
+/// What a message says of an order.
+#[derive(Clone, Copy)]
+pub(crate) enum Said<'m> {
+    /// A report (8, 9), whose ClOrdID is one of the order's or not.
+    Report(&'m Message<'m>, bool),
+    /// A replace (G) is sent, with its ClOrdID as the venue has it.
+    Replace(&'m Message<'m>, &'m [u8]),
+    /// A cancel is sent.
+    Cancel,
+    /// The message with this ClOrdID was rejected.
+    Rejected(&'m [u8]),
+}
+
+impl<'m> Said<'m> {
+    /// Says it to an order. Returns what is beside it then, and what that did.
+    pub(crate) fn to<'h>(&self, before: &Head<'h>, order: &mut Order) -> (Head<'h>, Heard)
+    where
+        'm: 'h,
+    {
+        let mut next = before.clone();
+        let mut events: Vec<Event> = match *self {
+            Said::Report(message, knows) => report::events(message, &mut next, order, knows),
+            Said::Replace(message, id) => {
+                report::replace(message, id, &mut next).into_iter().collect()
+            }
+            Said::Cancel => Vec::new(),
+            Said::Rejected(id) => report::rejected(id, &mut next).into_iter().collect(),
+        };
+        events.retain(|event| match (order.apply(event), event) {
+            (Ok(effect), _) => effect.changed,
+            (Err(_), Event::Sent(sent)) => {
+                next.waits.retain(|wait| wait.0 != sent.number);
+                false
+            }
+            // It cannot be counted.
+            (Err(_), _) => false,
+        });
+        let phase = order.phase();
+        if phase == Phase::Closed {
+            next.waits.clear();
+        }
+        let is_open = |id: &[u8]| {
+            let mut open = next.waits.iter().map(|wait| wait.1).chain([next.id]);
+            phase != Phase::Closed && open.any(|one| one == id)
+        };
+        let ids = before.waits.iter().map(|wait| wait.1).chain([before.id, next.id]);
+        let ended = ids.filter(|id| !is_open(id)).map(|id| [b"11=", id].concat()).collect();
+        (next, Heard { phase, ended, events, whole: None })
+    }
+}
+
+/// What that did.
+pub(crate) struct Heard {
+    pub(crate) phase: Phase,
+    /// ClOrdIDs that name nothing open any more.
+    pub(crate) ended: Vec<Vec<u8>>,
+    /// What changed the order.
+    pub(crate) events: Vec<Event>,
+    /// The row, where it is written whole.
+    pub(crate) whole: Option<Held>,
+}
+
+/// The rows of a book.
+#[derive(Debug, Default)]
+pub(crate) struct Rows {
+    pub(crate) rows: Vec<Option<Row>>,
+    pub(crate) free: Vec<RowPlace>,
+    /// Places by number, while a book is read.
+    pub(crate) reading: Option<BTreeMap<u64, RowPlace>>,
+}
+
+impl Rows {
+    pub(crate) fn get(&self, place: RowPlace) -> Option<&Row> {
+        self.rows.get(place as usize)?.as_ref()
+    }
+
+    pub(crate) fn get_mut(&mut self, place: RowPlace) -> Option<&mut Row> {
+        self.rows.get_mut(place as usize)?.as_mut()
+    }
+
+    pub(crate) fn add(&mut self, row: Row) -> RowPlace {
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.rows.push(None);
+            RowPlace::try_from(self.rows.len() - 1).unwrap_or(RowPlace::MAX)
+        });
+        self.rows[place as usize] = Some(row);
+        place
+    }
+
+    /// Orders with their places.
+    #[cfg(test)]
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, &Row)> {
+        self.rows.iter().enumerate().filter_map(|(place, row)| Some((place, row.as_ref()?)))
+    }
+
+    /// One id more names an order, or one fewer.
+    pub(crate) fn count(&mut self, whose: Whose, more: bool) {
+        if let Whose::Order(place) = whose
+            && let Some(row) = self.get_mut(place)
+        {
+            row.ids = if more { row.ids + 1 } else { row.ids - 1 };
+        }
+    }
+
+    /// A change is kept.
+    pub(crate) fn settle(&mut self, change: RowChange) {
+        match change {
+            RowChange::Removed(place, _) => self.free.push(place),
+            RowChange::Heard(place, record, events, _) => {
+                // A whole that was written since has them.
+                let row = self.get_mut(place).filter(|row| row.record == record);
+                if let Some(long) = row.and_then(|row| row.held.long()) {
+                    // They have changed the order before.
+                    events.iter().for_each(|event| _ = long.kept.apply(event));
+                }
+            }
+            RowChange::Added(_) | RowChange::Was(..) => {}
+        }
+    }
+
+    /// A change was never made.
+    pub(crate) fn undo(&mut self, change: RowChange) {
+        match change {
+            RowChange::Added(place) => {
+                self.rows[place as usize] = None;
+                self.free.push(place);
+            }
+            RowChange::Was(place, row) | RowChange::Removed(place, row) => {
+                self.rows[place as usize] = Some(row);
+            }
+            RowChange::Heard(place, _, _, (events, bytes)) => {
+                if let Some(long) = self.get_mut(place).and_then(|row| row.held.long()) {
+                    long.now.clone_from(&long.kept);
+                    long.events.truncate(events);
+                    long.bytes[0] = bytes;
+                }
+            }
+        }
+    }
+}
+
+/// What takes a change of a row back.
+#[derive(Debug)]
+pub(crate) enum RowChange {
+    Added(RowPlace),
+    Was(RowPlace, Row),
+    Removed(RowPlace, Row),
+    /// What a long row heard behind the record of its whole; before, it had so many records of events and bytes of these.
+    Heard(RowPlace, u64, Vec<Event>, (usize, usize)),
+}
+
+/// An order as an operator sees it. What nothing said is empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OrderView {
+    /// The client's session.
+    pub session: String,
+    /// The venue's.
+    pub venue: String,
+    /// ClOrdID (11) of the version that the venue has, as the client sent it.
+    pub cl_ord_id: String,
+    /// OrderID (37).
+    pub order_id: String,
+    /// Account (1).
+    pub account: String,
+    /// Symbol (55).
+    pub symbol: String,
+    /// Side (54).
+    pub side: String,
+    /// Where it is in its life.
+    pub phase: Phase,
+    /// A replace waits for the venue's answer.
+    pub is_replacing: bool,
+    /// What the venue has, and how far it came.
+    pub standing: Standing,
+}
