@@ -114,7 +114,7 @@ demo: $(DEMO)/campaigns.jsonl
 # One step after the other; steps joined by + run two at a time, as each of them keeps less than two cores busy. Those that ask for a
 # package of Debian's are never joined with each other.
 STEPS_FIRST := machine check-tools fmt+web clippy valgrind hidden-tests+unit-script unit-build unit web-unit+docs+interop+go-bidder
-STEPS_LAST  := api-contract promtool soak-short+test-dist clients-go+clients-python
+STEPS_LAST  := api-contract promtool+test-dist soak-short clients-go+clients-python
 STEPS       := $(STEPS_FIRST) sim+costs-check-node costs-check journeys $(STEPS_LAST)
 test:
 	@MAKE="$(MAKE)" proof/stopwatch $(STEPS); ending=$$?; \
