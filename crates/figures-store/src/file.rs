@@ -8,7 +8,7 @@ use ledger_journal::{Position, SealedGroup};
 
 const NAME: &str = "figures";
 
-/// A record begins as figures do: "WEIRFIG1".
+/// A record begins as figures do: "WEIRFIG2".
 const KIND: LogKind = LogKind {
     name: NAME,
     mark: b"WEIRFIGS",

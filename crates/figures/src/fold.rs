@@ -10,15 +10,18 @@ use ledger::{Amount, Part, Record, Verdict};
 pub struct Total {
     /// Holds that were settled.
     pub impressions: u64,
+    /// Those of them that were clicked.
+    pub clicks: u64,
     /// What was booked for them, in base units of the budget's unit.
     pub spend: Amount,
 }
 
 impl Total {
-    fn plus(self, impressions: u64, amount: Amount) -> Option<Total> {
-        let impressions = self.impressions.checked_add(impressions)?;
-        let spend = self.spend.checked_add(amount)?;
-        (amount >= Amount::ZERO).then_some(Total { impressions, spend })
+    fn plus(self, more: Total) -> Option<Total> {
+        let impressions = self.impressions.checked_add(more.impressions)?;
+        let clicks = self.clicks.checked_add(more.clicks)?;
+        let spend = self.spend.checked_add(more.spend)?;
+        (more.spend >= Amount::ZERO).then_some(Total { impressions, clicks, spend })
     }
 }
 
@@ -124,10 +127,20 @@ impl Figures {
             Record::Resolved {
                 hold,
                 verdict: Verdict::Settled | Verdict::SettledOver | Verdict::SettledLate,
-                amount,
+                amount: spend,
+                clicked,
                 ..
-            } => return self.count(hold.grant, 1, *amount),
-            Record::ToppedUp { hold, amount, .. } => return self.count(hold.grant, 0, *amount),
+            } => {
+                let (impressions, clicks) = (1, u64::from(*clicked));
+                return self.count(hold.grant, Total { impressions, clicks, spend: *spend });
+            }
+            Record::ToppedUp { hold, amount: spend, .. } => {
+                return self.count(hold.grant, Total { spend: *spend, ..Total::default() });
+            }
+            // One that was clicked before it was billed counts with the bill.
+            Record::Clicked { hold, billed: true, .. } => {
+                return self.count(hold.grant, Total { clicks: 1, ..Total::default() });
+            }
             Record::Granted { grant, budget, .. } => self.place(*grant, *budget),
             Record::GrantClosed { grant } => self.close(*grant),
             Record::Budget { spec } => self.know(spec.id, spec.parent),
@@ -139,10 +152,10 @@ impl Figures {
     }
 
     /// Counts on the budget of a grant and all above it: on all or, where a sum would become too large, on none.
-    fn count(&mut self, grant: u64, impressions: u64, amount: Amount) -> Option<()> {
+    fn count(&mut self, grant: u64, more: Total) -> Option<()> {
         let placed = self.grants.get(&grant).filter(|id| self.budgets.contains_key(id));
         let Some(id) = placed.copied() else {
-            self.unplaced = self.unplaced.plus(impressions, amount)?;
+            self.unplaced = self.unplaced.plus(more)?;
             return Some(());
         };
         let (mut chain, mut next) = ([None; LEVELS_MAX], Some(id));
@@ -150,7 +163,7 @@ impl Figures {
             let Some((id, budget)) = next.and_then(|id| Some((id, self.budgets.get(&id)?))) else {
                 break;
             };
-            *level = Some((id, budget.total.plus(impressions, amount)?));
+            *level = Some((id, budget.total.plus(more)?));
             next = budget.parent;
         }
         for (id, total) in chain.into_iter().flatten() {

@@ -6,6 +6,8 @@
 //!
 //! - **An impression** is a hold that was settled: once, whether within the hold, above it or late. A repeat makes no record. A higher price
 //!   that comes later adds spend and no impression. A hold for a screen with many viewers (`qty.multiplier`) is one.
+//! - **A click** counts once, with the impression that it is of: where that was billed before, at once; else when it is. Of a hold that is
+//!   never billed no click counts.
 //! - **A budget** has its own impressions and those of all budgets under it, as its books have their spend.
 //! - [`Figures::fold`] takes records in order, in any cut. [`Figures::unsaved`] gives what changed as bytes, together with the sequence that
 //!   it stands at; [`Figures::read`] and [`Figures::merge`] take them back. So a store needs one batch for both, and can never hold one without the other.

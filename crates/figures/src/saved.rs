@@ -1,13 +1,15 @@
 //! Figures as bytes: what changed, with the sequence that it leads to.
 //!
 //! ```text
-//!  head: "WEIRFIG1", from, to, since_ms, unplaced, four numbers of rows
-//!  budgets: id, parent, impressions, spend     their values now
+//!  head: "WEIRFIG2", from, to, since_ms, unplaced, four numbers of rows
+//!  budgets: id, parent, impressions, clicks, spend     their values now
 //!  gone: id                                    budgets that are forgotten
 //!  grants: grant, budget                       open ones
 //!  closed: grant
 //! ```
 //! Numbers are 64 bits, little endian. Rows hold values and no differences: `from` says what they change.
+
+use std::borrow::Cow;
 
 use zerocopy::little_endian::{I64, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -16,7 +18,11 @@ use ledger::Amount;
 
 use crate::fold::{Budget, Figures, Total};
 
-const MAGIC: [u8; 8] = *b"WEIRFIG1";
+const MAGIC: [u8; 8] = *b"WEIRFIG2";
+/// Of figures without clicks.
+const MAGIC_BEFORE_CLICKS: [u8; 8] = *b"WEIRFIG1";
+/// Bytes of their head and of their rows of budgets, and where in both the clicks stand now.
+const BEFORE_CLICKS: [(usize, usize); 2] = [(80, 40), (32, 24)];
 /// In place of the parent of a budget without one.
 const NO_PARENT: u64 = u64::MAX;
 
@@ -35,25 +41,31 @@ struct Head {
     closed: U64,
 }
 
-const _: () = assert!(size_of::<Head>() == 80);
+const _: () = assert!(size_of::<Head>() == 88);
 
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct TotalRow {
     impressions: U64,
+    clicks: U64,
     spend: I64,
 }
 
 impl From<Total> for TotalRow {
     fn from(total: Total) -> TotalRow {
-        TotalRow { impressions: total.impressions.into(), spend: total.spend.get().into() }
+        TotalRow {
+            impressions: total.impressions.into(),
+            clicks: total.clicks.into(),
+            spend: total.spend.get().into(),
+        }
     }
 }
 
 impl TotalRow {
     fn read(&self) -> Result<Total, MergeError> {
         let spend = Amount::new(self.spend.get());
-        let total = Total { impressions: self.impressions.get(), spend };
+        let (impressions, clicks) = (self.impressions.get(), self.clicks.get());
+        let total = Total { impressions, clicks, spend };
         (spend >= Amount::ZERO).then_some(total).ok_or(MergeError::Negative)
     }
 }
@@ -191,6 +203,7 @@ impl Figures {
     }
 
     fn take_over(&mut self, bytes: &[u8]) -> Result<(), MergeError> {
+        let bytes = &*with_clicks(bytes);
         let (head, rest) = Head::ref_from_prefix(bytes).map_err(|_| MergeError::Form)?;
         let (from, to) = (head.from.get(), head.to.get());
         if head.magic != MAGIC || from > to || to == 0 {
@@ -223,6 +236,28 @@ impl Figures {
         (self.sequence, self.saved) = (to, to);
         Ok(())
     }
+}
+
+/// Figures as they are written now, of some that may have been written without clicks: none were counted.
+fn with_clicks(bytes: &[u8]) -> Cow<'_, [u8]> {
+    let [(head, at), (row, row_at)] = BEFORE_CLICKS;
+    let Some((head, rest)) =
+        bytes.split_at_checked(head).filter(|_| bytes.starts_with(&MAGIC_BEFORE_CLICKS))
+    else {
+        return Cow::Borrowed(bytes);
+    };
+    let count =
+        head.get(48..56).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes);
+    let rows = usize::try_from(count).ok().and_then(|count| count.checked_mul(row));
+    let Some((rows, rest)) = rows.and_then(|rows| rest.split_at_checked(rows)) else {
+        return Cow::Borrowed(bytes);
+    };
+    let mut all = [&MAGIC, &head[8..at], &[0; 8], &head[at..]].concat();
+    for old in rows.chunks_exact(row) {
+        all.extend([&old[..row_at], &[0; 8], &old[row_at..]].concat());
+    }
+    all.extend(rest);
+    Cow::Owned(all)
 }
 
 /// So many rows off the front.

@@ -159,7 +159,10 @@ impl Journal {
             let urgent = some.iter().any(|record| {
                 matches!(
                     record,
-                    Record::Resolved { .. } | Record::ToppedUp { .. } | Record::Memo { .. }
+                    Record::Resolved { .. }
+                        | Record::ToppedUp { .. }
+                        | Record::Clicked { .. }
+                        | Record::Memo { .. }
                 )
             });
             let (added, next_sequence) = self.shared.handover.append(urgent, |backlog| {

@@ -239,6 +239,7 @@ impl Maker {
             at_ms: self.at_ms,
             origin: ORIGIN,
             keeps_rest: false,
+            clicked: false,
             kept: None,
         }
     }

@@ -116,6 +116,12 @@ impl Grant {
         found.map_or(Mark::Open, |found| self.marks[found].1.mark(seq))
     }
 
+    /// Was a hold clicked whose page was looked up?
+    #[inline]
+    pub(crate) fn is_clicked_in(&self, found: Result<usize, usize>, seq: u32) -> bool {
+        found.is_ok_and(|found| self.marks[found].1.is_clicked(seq))
+    }
+
     /// What a hold was settled with; `None` if that is not known, or it is not settled.
     pub(crate) fn spent(&self, hold: &Hold) -> Option<Amount> {
         let found = self.find_page(hold.seq).ok()?;

@@ -89,6 +89,18 @@ pub enum ToBank {
         /// Whatever the worker needs to find the asker again; comes back unchanged.
         reply: u64,
     },
+    /// Somebody clicked what was bought with a hold, by an id that was found genuine. The answer is as to a resolve: its verdict is what the
+    /// hold is by then.
+    Click {
+        /// The hold, from the id.
+        hold: Hold,
+        /// When the worker read the request.
+        at_ms: u64,
+        /// Where it came in.
+        origin: Origin,
+        /// Whatever the worker needs to find the asker again; comes back unchanged.
+        reply: u64,
+    },
     /// To be sent back: whoever reads it knows that everything the worker said before has been answered, as far as it is answered
     /// at all, and that the answers are sealed.
     Echo {
@@ -141,6 +153,7 @@ impl ToBank {
             | ToBank::Retire { slot, .. } => *slot += MADE_SLOT,
             ToBank::Return { .. }
             | ToBank::Resolve { .. }
+            | ToBank::Click { .. }
             | ToBank::Echo { .. }
             | ToBank::Owner { .. }
             | ToBank::Tick { .. } => {}

@@ -17,7 +17,10 @@ const _: () = assert!(money::ASK_MAX.get().cast_unsigned() <= AMOUNT_MASK);
 const _: () =
     assert!((PAGE_HOLDS as u64 - 1) << AMOUNT_BITS >> AMOUNT_BITS == PAGE_HOLDS as u64 - 1);
 
-/// What became of a hold; four bits each, so that a repeated request gets its first answer.
+/// Bit of a mark: the hold was clicked.
+const CLICKED: u8 = 8;
+
+/// What became of a hold; three bits of four, so that a repeated request gets its first answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
     /// Nobody spoke of it yet: alive until its deadline, then expired.
@@ -32,9 +35,9 @@ pub(crate) enum Mark {
 }
 
 impl Mark {
-    /// By their four bits; pages that are read have none of the numbers that are no mark.
-    const ALL: [Mark; 16] = {
-        let mut all = [Mark::Open; 16];
+    /// By their three bits; pages that are read have none of the numbers that are no mark.
+    const ALL: [Mark; 8] = {
+        let mut all = [Mark::Open; 8];
         all[Mark::Confirmed as usize] = Mark::Confirmed;
         all[Mark::Settled as usize] = Mark::Settled;
         all[Mark::SettledOver as usize] = Mark::SettledOver;
@@ -54,6 +57,19 @@ impl Mark {
             Verdict::SettledLate => Some(Mark::SettledLate),
             Verdict::Released => Some(Mark::Released),
             _ => None,
+        }
+    }
+
+    /// What a hold is, as the answer to a request that changes nothing.
+    pub(crate) fn verdict(self) -> wire::Verdict {
+        use wire::Verdict;
+        match self {
+            Mark::Open => Verdict::Granted,
+            Mark::Confirmed => Verdict::Confirmed,
+            Mark::Settled | Mark::SettledKeepsRest => Verdict::Settled,
+            Mark::SettledOver => Verdict::SettledOver,
+            Mark::SettledLate => Verdict::SettledLate,
+            Mark::Released => Verdict::Released,
         }
     }
 
@@ -102,7 +118,9 @@ impl Page {
         whole: bool,
         amounts: &[(u8, Amount)],
     ) -> Option<Page> {
-        if marks.iter().any(|byte| (byte & 0xF).max(byte >> 4) > Mark::SettledKeepsRest as u8) {
+        let states =
+            marks.iter().flat_map(|byte| [byte & 0xF, byte >> 4].map(|mark| mark & !CLICKED));
+        if states.max() > Some(Mark::SettledKeepsRest as u8) {
             return None;
         }
         let mut page = Page { marks, partial: false, amounts: Vec::with_capacity(amounts.len()) };
@@ -122,14 +140,24 @@ impl Page {
 
     #[inline]
     pub(crate) fn mark(&self, seq: u32) -> Mark {
-        let nibble = self.marks[Page::byte_of(seq)] >> Page::shift_of(seq) & 0xF;
-        Mark::ALL[usize::from(nibble)]
+        let bits = self.marks[Page::byte_of(seq)] >> Page::shift_of(seq) & !CLICKED & 0xF;
+        Mark::ALL[usize::from(bits)]
     }
 
     #[inline]
+    pub(crate) fn is_clicked(&self, seq: u32) -> bool {
+        self.marks[Page::byte_of(seq)] >> Page::shift_of(seq) & CLICKED != 0
+    }
+
+    pub(crate) fn click(&mut self, seq: u32) {
+        self.marks[Page::byte_of(seq)] |= CLICKED << Page::shift_of(seq);
+    }
+
+    /// Changes what became of a hold; clicked it stays.
+    #[inline]
     pub(crate) fn set_mark(&mut self, seq: u32, mark: Mark) {
         let byte = &mut self.marks[Page::byte_of(seq)];
-        *byte = *byte & !(0xF << Page::shift_of(seq)) | (mark as u8) << Page::shift_of(seq);
+        *byte = *byte & !(0x7 << Page::shift_of(seq)) | (mark as u8) << Page::shift_of(seq);
     }
 
     /// What a hold was settled with; `None` if that is not known, or it is not settled.
@@ -277,5 +305,21 @@ mod tests {
             assert!(read(true, wrong).is_none(), "{wrong:?}");
         }
         assert!(Page::of([7; MARKS_BYTES], true, &[]).is_none(), "no such mark");
+        assert!(Page::of([0xF0; MARKS_BYTES], true, &[]).is_none(), "nor clicked");
+    }
+
+    #[test]
+    fn a_click_stays_whatever_becomes_of_its_hold() {
+        let mut page = Page::new();
+        page.click(3);
+        let clicked = |page: &Page| [2, 3, 4].map(|seq| page.is_clicked(seq));
+        for mark in Mark::ALL {
+            page.set_mark(3, mark);
+            page.set_mark(2, mark);
+            assert_eq!((page.mark(3), page.mark(2), page.mark(4)), (mark, mark, Mark::Open));
+            assert_eq!(clicked(&page), [false, true, false]);
+        }
+        let read = Page::of(*page.marks(), false, &[]).unwrap();
+        assert_eq!((clicked(&read), read.mark(3)), ([false, true, false], Mark::ALL[7]));
     }
 }

@@ -124,7 +124,7 @@ pub enum Part {
         /// Holds from 256 times this on.
         page: u32,
         /// Four bits each, low half first: 0 open, 1 confirmed, 2 settled, 3 settled over, 4 settled late,
-        /// 5 released, 6 settled while the rest of the hold stays held.
+        /// 5 released, 6 settled while the rest of the hold stays held; and 8 more for a hold that was clicked.
         marks: [u8; MARKS_BYTES],
         /// A settled hold without an entry in `amounts` was settled with its own amount. False: it is not known with which, as in files
         /// before version 6.

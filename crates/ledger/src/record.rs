@@ -173,6 +173,8 @@ pub enum Record {
         origin: Origin,
         /// Settled within the hold, the rest stays held until its billing time is over: a later notice may name a higher price.
         keeps_rest: bool,
+        /// It is settled now, and was clicked before: the click counts from here on.
+        clicked: bool,
         /// What repeats of the request are answered, where it had a key, or the memo that it belongs to. In this record, so that neither
         /// is ever sealed without the other.
         kept: Option<Box<KeptWith>>,
@@ -193,6 +195,17 @@ pub enum Record {
         /// The stamp it was judged by.
         at_ms: u64,
         /// Who asked for it.
+        origin: Origin,
+    },
+    /// Somebody clicked what was bought with a hold, for the first time.
+    Clicked {
+        /// The hold.
+        hold: Hold,
+        /// It is settled, so the click counts. False: it counts once the hold is settled, by the flag of that record.
+        billed: bool,
+        /// When.
+        at_ms: u64,
+        /// Where the click came in.
         origin: Origin,
     },
     /// A door's memo, without money.

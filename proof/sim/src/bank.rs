@@ -18,7 +18,7 @@ impl World {
             for _ in 0..self.rng.below(30) {
                 let Some(message) = self.workers[index].to_bank.pop_front() else { break };
                 match message {
-                    Up::Ledger(ToBank::Resolve { reply, .. })
+                    Up::Ledger(ToBank::Resolve { reply, .. } | ToBank::Click { reply, .. })
                     | Up::Keyed(Keyed::Resolve { reply, .. } | Keyed::Keep { reply, .. })
                         if refuse =>
                     {
@@ -60,6 +60,10 @@ impl World {
                 let request = self.requests[request_index(reply)];
                 self.oracle.holds[request.hold].judged(request.at_ms);
             }
+        }
+        if let Up::Ledger(ToBank::Click { at_ms, .. }) = message {
+            // Its stamp counts for whatever its worker says later.
+            self.workers[index].judged(at_ms);
         }
         let first = out.messages.len();
         match message {

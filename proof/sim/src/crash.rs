@@ -171,6 +171,7 @@ impl World {
             }
         }
         let recovered = self.catch_up(recovered)?;
+        self.check_folded()?;
         self.go_on(recovered)
     }
 

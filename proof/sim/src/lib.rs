@@ -16,6 +16,7 @@
 
 mod bank;
 mod book;
+mod clicks;
 mod client;
 mod crash;
 mod draw;
@@ -129,11 +130,17 @@ pub enum Bug {
     DayForgetsHolds,
     /// An ask is answered before its seal out of money whose release is not sealed.
     LeanOnUnsealed,
+    /// Figures are folded from records that are not sealed.
+    CountBeforeSeal,
+    /// A click counts when it comes, and again with its bill.
+    CountTwice,
+    /// A click counts when it comes, billed or not.
+    CountUnbilled,
 }
 
 impl Bug {
     /// All of them, with the number of seeds, counted from 1, within which each must be found.
-    pub const ALL: [(Bug, u64); 37] = [
+    pub const ALL: [(Bug, u64); 40] = [
         (Bug::AnswerBeforeSeal, 50),
         (Bug::LapseTwice, 50),
         (Bug::ForgetSuspension, 50),
@@ -171,6 +178,9 @@ impl Bug {
         (Bug::LoseRow, 50),
         (Bug::DayForgetsHolds, 200),
         (Bug::LeanOnUnsealed, 50),
+        (Bug::CountBeforeSeal, 50),
+        (Bug::CountTwice, 50),
+        (Bug::CountUnbilled, 50),
     ];
 
     /// Is it one of how a bank uses a log on other machines?
@@ -237,6 +247,9 @@ impl Bug {
             Bug::LoseRow => "lose-row",
             Bug::DayForgetsHolds => "day-forgets-holds",
             Bug::LeanOnUnsealed => "lean-on-unsealed",
+            Bug::CountBeforeSeal => "count-before-seal",
+            Bug::CountTwice => "count-twice",
+            Bug::CountUnbilled => "count-unbilled",
         }
     }
 }

@@ -78,7 +78,7 @@ impl World {
     }
 
     /// No money is anywhere but free or spent, and what is spent is what clients were told, to the unit.
-    fn check_rest(&self) -> Result<(), String> {
+    fn check_rest(&mut self) -> Result<(), String> {
         let spent = self.oracle.spent(&self.model.records, self.narrow)?;
         for spec in &self.specs {
             let books =
@@ -99,6 +99,8 @@ impl World {
         if let Some(door) = &self.door {
             door.check_rest(|id| self.chain(id))?;
         }
+        self.fold()?;
+        self.check_figures(&spent)?;
         if self.bank.grants() != 0 {
             return Err(format!("{} grants never closed", self.bank.grants()));
         }

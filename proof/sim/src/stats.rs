@@ -7,7 +7,7 @@ use ledger::{Bank, Clock, Counts, Period, Record, Verdict};
 use crate::files::FAULTS;
 
 /// Everything that is counted. The tests demand that a thousand seeds reach each of them.
-pub const EVENTS: [&str; 148] = [
+pub const EVENTS: [&str; 152] = [
     "named: granted",
     "named: purses have it",
     "named: refused",
@@ -30,6 +30,10 @@ pub const EVENTS: [&str; 148] = [
     "named: the book lost records",
     "named: in doubt",
     "crash in the book",
+    "click: before its bill",
+    "click: after its bill",
+    "click: again",
+    "click: never billed",
     "topped up",
     "settled with an amount that is not kept",
     "memo recorded",

@@ -11,6 +11,7 @@ use ledger_journal::{Position, Tail};
 use money::Window;
 use wire::Handle;
 
+use crate::clicks::{CLICKS, Clicks};
 use crate::client::Request;
 use crate::crash::Model;
 use crate::engine::{Engine, SharedEngine};
@@ -113,6 +114,7 @@ pub struct World {
     pub(crate) first_answers: FirstAnswers,
     pub(crate) memos: Memos,
     pub(crate) orders: Orders,
+    pub(crate) clicks: Clicks,
     /// A door that keeps orders, in some runs.
     pub(crate) door: Option<OrderDoor>,
     /// The bank said that nothing is left, and it was not so.
@@ -162,6 +164,7 @@ impl World {
             first_answers: FirstAnswers::default(),
             memos: Memos::new(seed),
             orders: Orders::new(seed),
+            clicks: Clicks::new(seed),
             door: None,
             false_no: None,
             stats: Stats::default(),
@@ -245,6 +248,7 @@ impl World {
         self.step_made()?;
         self.send_number();
         self.send_orders();
+        self.send_click();
         self.step_named()?;
         self.end_full_disk();
         self.deliver();
@@ -328,6 +332,9 @@ impl World {
 
     fn take(&mut self, index: usize, message: Down, now_ms: u64) -> Result<(), String> {
         match message {
+            Down::Ledger(ToWorker::Resolved { reply, resolution }) if reply >= CLICKS => {
+                return self.clicked(reply, resolution);
+            }
             Down::Ledger(ToWorker::Resolved { reply, resolution }) if reply >= ORDERS => {
                 return self.order_kept(index, reply, resolution.verdict, now_ms);
             }
@@ -387,6 +394,7 @@ impl World {
             self.oracle.check_exposure(self.now_ms, self.narrow, |id| self.day_of(id), named)?;
         }
         self.oracle.check_windows()?;
+        self.fold()?;
         self.check_named()?;
         for spec in &self.specs {
             // A budget can end before its first record is sealed, and the crash comes between.

@@ -12,7 +12,7 @@ use crate::random::{Play, op};
 const NOTICES: Origin = Origin { door: Door::Openrtb, request_id: 1 };
 
 fn total(impressions: u64, spend: i64) -> Option<Total> {
-    Some(Total { impressions, spend: Amount::new(spend) })
+    Some(Total { impressions, clicks: 0, spend: Amount::new(spend) })
 }
 
 /// One hold of 100, of budget 2 under 1, and what is asked of it, each after a time.
@@ -47,6 +47,59 @@ fn a_settled_hold_is_one_impression_however_often_and_however_late() {
         let expected = total(impressions, spend);
         assert_eq!([1, 2].map(|id| figures.total(id)), [expected; 2], "{name}");
         assert_eq!((figures.total(3), figures.total(4)), (total(0, 0), None), "{name}");
+        check(&figures, &options(1), &bench.records);
+    }
+}
+
+/// One hold of 100, and what is done with it, each behind a crash.
+#[test]
+fn a_click_counts_once_with_its_bill_in_any_order() {
+    let cases = [
+        ("click", 0),
+        ("click click", 0),
+        ("confirm click", 0),
+        ("bill click", 1),
+        ("bill click click", 1),
+        ("click bill", 1),
+        ("click confirm bill", 1),
+        ("click confirm click bill click", 1),
+        ("click release", 0),
+        ("click release bill", 1),
+        ("click over", 1),
+        ("over click", 1),
+        ("click bill dearer", 1),
+        ("bill dearer click", 1),
+        ("click wait", 0),
+        ("click wait bill", 1),
+        ("wait bill click", 1),
+    ];
+    for (case, clicks) in cases {
+        let mut bench = Bench::new(1, &[spec(1, 10_000), child(2, 5_000, 1)]);
+        let hold = bench.insist(0, 2, 100).unwrap();
+        let mut clicked = false;
+        for word in case.split(' ') {
+            bench.crash();
+            let now_ms = bench.now_ms;
+            let mut ask = |action, amount| {
+                bench.resolve_from(NOTICES, 0, action, hold, amount, now_ms);
+            };
+            match word {
+                "confirm" => ask(Action::Confirm, 0),
+                "release" => ask(Action::Release, 0),
+                "bill" => ask(Action::Settle, 60),
+                "dearer" => ask(Action::Settle, 70),
+                "over" => ask(Action::Settle, 130),
+                "wait" => bench.advance(2 * BILLING_MS),
+                _ => {
+                    let answer = bench.click(hold);
+                    assert_eq!(answer.is_repeat(), clicked, "{case}: {answer:?}");
+                    clicked = true;
+                }
+            }
+        }
+        let figures = folded(&bench.records);
+        let found = [1, 2].map(|id| figures.total(id).map(|total| total.clicks));
+        assert_eq!(found, [Some(clicks); 2], "{case}");
         check(&figures, &options(1), &bench.records);
     }
 }
@@ -133,6 +186,7 @@ fn a_gap_and_a_sum_that_cannot_be_are_refused_and_nothing_is_counted() {
         at_ms: NOON,
         origin: NOTICES,
         keeps_rest: false,
+        clicked: false,
         kept: None,
     };
     let specs = [spec(1, 1), child(2, 1, 1)].map(|spec| Record::Budget { spec: Box::new(spec) });

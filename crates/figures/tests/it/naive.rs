@@ -3,23 +3,34 @@
 use std::collections::BTreeMap;
 
 use figures::{Figures, Total};
-use ledger::{Amount, Bank, Options, Record, Verdict};
+use ledger::{Amount, Bank, Hold, Options, Record, Verdict};
 
 use crate::bench::replay;
 
-/// Impressions and spend per budget that settled anything.
-pub(crate) fn naive(records: &[Record]) -> BTreeMap<u64, (u64, i64)> {
-    let mut sums = BTreeMap::<u64, (u64, i64)>::new();
+fn is_settled(record: &Record, of: &Hold) -> bool {
+    let settled = [Verdict::Settled, Verdict::SettledOver, Verdict::SettledLate];
+    matches!(record, Record::Resolved { hold, verdict, .. } if hold == of && settled.contains(verdict))
+}
+
+/// Impressions, clicks and spend per budget that settled anything. A click counts where bill and click are both there, whatever records say
+/// of that.
+pub(crate) fn naive(records: &[Record]) -> BTreeMap<u64, (u64, u64, i64)> {
+    let mut sums = BTreeMap::<u64, (u64, u64, i64)>::new();
     for (index, record) in records.iter().enumerate() {
-        let (grant, impressions, amount) = match record {
-            Record::Resolved { hold, verdict, amount, .. } => {
-                let settled = [Verdict::Settled, Verdict::SettledOver, Verdict::SettledLate];
-                if !settled.contains(verdict) {
+        let earlier = &records[..index];
+        let (grant, impressions, clicks, amount) = match record {
+            Record::Resolved { hold, amount, .. } => {
+                if !is_settled(record, hold) {
                     continue;
                 }
-                (hold.grant, 1, amount)
+                let of_it = |record: &Record| matches!(record, Record::Clicked { hold: of, .. } if of == hold);
+                (hold.grant, 1, u64::from(earlier.iter().any(of_it)), *amount)
             }
-            Record::ToppedUp { hold, amount, .. } => (hold.grant, 0, amount),
+            Record::ToppedUp { hold, amount, .. } => (hold.grant, 0, 0, *amount),
+            Record::Clicked { hold, .. } => {
+                let billed = earlier.iter().any(|record| is_settled(record, hold));
+                (hold.grant, 0, u64::from(billed), Amount::ZERO)
+            }
             Record::BudgetForgotten { id } => {
                 sums.remove(id);
                 continue;
@@ -33,8 +44,9 @@ pub(crate) fn naive(records: &[Record]) -> BTreeMap<u64, (u64, i64)> {
         });
         assert!(next.is_some(), "grant {grant} was given to a budget");
         while let Some(id) = next {
-            let (all, spend) = sums.entry(id).or_default();
-            (*all, *spend) = (*all + impressions, *spend + amount.get());
+            let (all, clicked, spend) = sums.entry(id).or_default();
+            (*all, *clicked) = (*all + impressions, *clicked + clicks);
+            *spend += amount.get();
             let spec = before().find_map(|record| match record {
                 Record::Budget { spec } if spec.id == id => Some(spec),
                 _ => None,
@@ -61,9 +73,10 @@ pub(crate) fn check(figures: &Figures, options: &Options, records: &[Record]) {
     let sums = naive(records);
     for (id, total) in figures.totals() {
         let expected = sums.get(&id).copied().unwrap_or_default();
-        assert_eq!((total.impressions, total.spend.get()), expected, "budget {id}");
+        let found = (total.impressions, total.clicks, total.spend.get());
+        assert_eq!(found, expected, "budget {id}");
     }
-    for (id, (_, spend)) in sums {
+    for (id, (.., spend)) in sums {
         assert!(spend == 0 || figures.total(id).is_some(), "budget {id}");
     }
     books(figures, &replay(options, records), &named(records));

@@ -34,8 +34,12 @@ fn what_was_not_saved_is_refused_and_changes_nothing() {
     };
     assert_eq!(changed(0, b'w'), MergeError::Form, "another kind or version");
     // The highest byte of the number of budgets, and of the spend of the first one.
-    assert_eq!(changed(55, 0xFF), MergeError::Form, "more rows than bytes");
-    assert_eq!(changed(80 + 31, 0xFF), MergeError::Negative);
+    assert_eq!(changed(63, 0xFF), MergeError::Form, "more rows than bytes");
+    assert_eq!(changed(88 + 39, 0xFF), MergeError::Negative);
+    // As it was written before clicks were counted.
+    let older = [b"WEIRFIG1", &whole[8..40], &whole[48..112], &whole[120..152], &whole[160..]];
+    assert_eq!(Figures::read(&older.concat()).unwrap().whole(), whole);
+    assert_eq!(Figures::read(&older.concat()[..150]).unwrap_err(), MergeError::Form);
 
     assert_eq!(figures.merge(&whole), Err(MergeError::Unsaved));
     figures.saved();

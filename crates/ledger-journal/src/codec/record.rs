@@ -14,10 +14,20 @@ impl Message for Record {
     fn write(&self, buf: &mut [u8]) -> usize {
         match self {
             // The most frequent ones first, and here: everything else may cost a call.
-            Record::Resolved { hold, verdict, amount, at_ms, origin, keeps_rest, kept: None } => {
-                let outcome = match keeps_rest {
-                    true => Outcome::SettledKeepsRest,
-                    false => Outcome::from_raw(verdict.as_raw()).expect("a verdict that books"),
+            Record::Resolved {
+                hold,
+                verdict,
+                amount,
+                at_ms,
+                origin,
+                keeps_rest,
+                clicked,
+                kept: None,
+            } => {
+                let outcome = match (keeps_rest, clicked) {
+                    (true, false) => Outcome::SettledKeepsRest,
+                    (keeps_rest, true) => clicked_outcome(*verdict, *keeps_rest),
+                    _ => Outcome::from_raw(verdict.as_raw()).expect("a verdict that books"),
                 };
                 let door =
                     schema::Door::from_raw(origin.door as u8).expect("doors are numbered alike");
@@ -47,7 +57,7 @@ fn write_other(record: &Record, buf: &mut [u8]) -> Result<usize, EncodeError> {
             KeptWith::Answer(kept) => write_keyed(record, kept, buf)?,
             KeptWith::Memo(memo) => write_with_memo(record, memo, buf)?,
         },
-        Record::ToppedUp { .. } => write_topped_up(record, buf)?,
+        Record::ToppedUp { .. } | Record::Clicked { .. } => write_later(record, buf)?,
         Record::Memo { memo, at_ms } => write_memo(memo, *at_ms, buf)?,
         Record::Named { .. } | Record::NamedEnded { .. } => write_of_named(record, buf)?,
         Record::Resolved { .. } => unreachable!("written by the caller"),
@@ -132,7 +142,7 @@ fn write_rolled(record: &Record, buf: &mut [u8]) -> Result<usize, EncodeError> {
 }
 
 fn write_keyed(record: &Record, kept: &Kept, buf: &mut [u8]) -> Result<usize, EncodeError> {
-    let Record::Resolved { hold, verdict, amount, at_ms, origin, .. } = record else {
+    let Record::Resolved { hold, verdict, amount, at_ms, origin, clicked, .. } = record else {
         unreachable!("chosen by the caller")
     };
     let block = resolved_keyed::Block::new(
@@ -144,12 +154,38 @@ fn write_keyed(record: &Record, kept: &Kept, buf: &mut [u8]) -> Result<usize, En
         origin.request_id,
         hold.seq,
         hold.node,
-        Outcome::from_raw(verdict.as_raw()).expect("a verdict that books"),
+        kept_outcome(*verdict, *clicked),
         schema::Door::from_raw(origin.door as u8).expect("doors are numbered alike"),
         kept.key.to_le_bytes(),
         kept.digest.to_le_bytes(),
     );
     Ok(resolved_keyed::encode(buf, &block)?.answer(&kept.answer)?.finish())
+}
+
+/// The outcome of a hold that was clicked before it was settled.
+#[cold]
+fn clicked_outcome(verdict: Verdict, keeps_rest: bool) -> Outcome {
+    match verdict {
+        _ if keeps_rest => Outcome::ClickedKeepsRest,
+        Verdict::SettledOver => Outcome::ClickedOver,
+        Verdict::SettledLate => Outcome::ClickedLate,
+        _ => Outcome::ClickedSettled,
+    }
+}
+
+fn kept_outcome(verdict: Verdict, clicked: bool) -> Outcome {
+    match clicked {
+        true => clicked_outcome(verdict, false),
+        false => Outcome::from_raw(verdict.as_raw()).expect("a verdict that books"),
+    }
+}
+
+/// What comes after a hold was settled, or before.
+fn write_later(record: &Record, buf: &mut [u8]) -> Result<usize, EncodeError> {
+    match record {
+        Record::Clicked { .. } => write_clicked(record, buf),
+        _ => write_topped_up(record, buf),
+    }
 }
 
 fn write_topped_up(record: &Record, buf: &mut [u8]) -> Result<usize, EncodeError> {
@@ -173,13 +209,31 @@ fn write_topped_up(record: &Record, buf: &mut [u8]) -> Result<usize, EncodeError
     Ok(topped_up::encode(buf, &block)?.finish())
 }
 
+fn write_clicked(record: &Record, buf: &mut [u8]) -> Result<usize, EncodeError> {
+    let Record::Clicked { hold, billed, at_ms, origin } = record else {
+        unreachable!("chosen by the caller")
+    };
+    let block = schema::clicked::Block::new(
+        hold.grant,
+        hold.deadline_ms,
+        hold.amount.get(),
+        *at_ms,
+        origin.request_id,
+        hold.seq,
+        hold.node,
+        door_code(origin.door),
+        u8::from(*billed),
+    );
+    Ok(schema::clicked::encode(buf, &block)?.finish())
+}
+
 fn write_memo(memo: &Memo, at_ms: u64, buf: &mut [u8]) -> Result<usize, EncodeError> {
     let block = schema::memo::Block::new(at_ms, memo.key.to_le_bytes(), door_code(memo.door));
     Ok(schema::memo::encode(buf, &block)?.memo(&memo.bytes)?.finish())
 }
 
 fn write_with_memo(record: &Record, memo: &Memo, buf: &mut [u8]) -> Result<usize, EncodeError> {
-    let Record::Resolved { hold, verdict, amount, at_ms, origin, .. } = record else {
+    let Record::Resolved { hold, verdict, amount, at_ms, origin, clicked, .. } = record else {
         unreachable!("chosen by the caller")
     };
     let block = resolved_memo::Block::new(
@@ -191,7 +245,7 @@ fn write_with_memo(record: &Record, memo: &Memo, buf: &mut [u8]) -> Result<usize
         origin.request_id,
         hold.seq,
         hold.node,
-        Outcome::from_raw(verdict.as_raw()).expect("a verdict that books"),
+        kept_outcome(*verdict, *clicked),
         door_code(origin.door),
         memo.key.to_le_bytes(),
         door_code(memo.door),
@@ -313,10 +367,11 @@ pub(crate) fn record(message: &[u8]) -> Result<Record, String> {
 
 #[inline]
 fn resolved_record(view: &Resolved<'_>) -> Result<Record, String> {
-    let keeps_rest = view.outcome() == Some(Outcome::SettledKeepsRest);
-    let verdict = match keeps_rest {
-        true => Verdict::Settled,
-        false => outcome(view.outcome(), view.outcome_raw())?,
+    let (verdict, keeps_rest, clicked) = match view.outcome() {
+        Some(Outcome::SettledKeepsRest) => (Verdict::Settled, true, false),
+        Some(Outcome::ClickedKeepsRest) => (Verdict::Settled, true, true),
+        other => of_kept(other, view.outcome_raw())
+            .map(|(verdict, clicked)| (verdict, false, clicked))?,
     };
     let door = view.door().map(door).ok_or_else(|| unknown("door", view.door_raw()))?;
     let hold = Hold {
@@ -328,11 +383,12 @@ fn resolved_record(view: &Resolved<'_>) -> Result<Record, String> {
     };
     let origin = Origin { door, request_id: view.request_id() };
     let (amount, at_ms) = (Amount::new(view.amount()), view.at_ms());
-    Ok(Record::Resolved { hold, verdict, amount, at_ms, origin, keeps_rest, kept: None })
+    let kept = None;
+    Ok(Record::Resolved { hold, verdict, amount, at_ms, origin, keeps_rest, clicked, kept })
 }
 
 fn resolved_keyed(v: &ResolvedKeyed<'_>) -> Result<Record, String> {
-    let verdict = outcome(v.outcome(), v.outcome_raw())?;
+    let (verdict, clicked) = of_kept(v.outcome(), v.outcome_raw())?;
     let door = v.door().map(door).ok_or_else(|| unknown("door", v.door_raw()))?;
     let hold = Hold {
         grant: v.grant(),
@@ -349,12 +405,13 @@ fn resolved_keyed(v: &ResolvedKeyed<'_>) -> Result<Record, String> {
         at_ms: v.at_ms(),
         origin: Origin { door, request_id: v.request_id() },
         keeps_rest: false,
+        clicked,
         kept: Some(Box::new(KeptWith::Answer(kept))),
     })
 }
 
 fn resolved_memo_record(v: &ResolvedMemo<'_>) -> Result<Record, String> {
-    let verdict = outcome(v.outcome(), v.outcome_raw())?;
+    let (verdict, clicked) = of_kept(v.outcome(), v.outcome_raw())?;
     let door = v.door().map(door).ok_or_else(|| unknown("door", v.door_raw()))?;
     let hold = Hold {
         grant: v.grant(),
@@ -371,6 +428,7 @@ fn resolved_memo_record(v: &ResolvedMemo<'_>) -> Result<Record, String> {
         at_ms: v.at_ms(),
         origin: Origin { door, request_id: v.request_id() },
         keeps_rest: false,
+        clicked,
         kept: Some(Box::new(KeptWith::Memo(memo))),
     })
 }
@@ -411,6 +469,17 @@ pub(super) fn memo(
 pub(super) fn outcome(outcome: Option<Outcome>, raw: u8) -> Result<Verdict, String> {
     let verdict = outcome.and_then(|outcome| Verdict::from_raw(outcome.as_raw()));
     verdict.ok_or_else(|| unknown("outcome", raw))
+}
+
+/// The verdict of an outcome, and whether the hold was clicked before.
+#[inline]
+fn of_kept(found: Option<Outcome>, raw: u8) -> Result<(Verdict, bool), String> {
+    Ok(match found {
+        Some(Outcome::ClickedSettled) => (Verdict::Settled, true),
+        Some(Outcome::ClickedOver) => (Verdict::SettledOver, true),
+        Some(Outcome::ClickedLate) => (Verdict::SettledLate, true),
+        found => (outcome(found, raw)?, false),
+    })
 }
 
 pub(super) fn kept(key: &[u8; 16], digest: &[u8; 16], answer: &[u8]) -> Kept {
@@ -491,6 +560,25 @@ fn of_hold(view: &View<'_>) -> Result<Record, String> {
         View::ResolvedKeyed(view) => resolved_keyed(view),
         View::ResolvedMemo(view) => resolved_memo_record(view),
         View::ToppedUp(view) => topped_up_record(view),
+        View::Memo(v) => Ok(Record::Memo {
+            memo: Box::new(memo((v.memo_door(), v.memo_door_raw()), v.memo_key(), v.memo())?),
+            at_ms: v.at_ms(),
+        }),
+        View::Clicked(v) => Ok(Record::Clicked {
+            hold: Hold {
+                grant: v.grant(),
+                seq: v.seq(),
+                node: v.node(),
+                deadline_ms: v.deadline_ms(),
+                amount: Amount::new(v.held()),
+            },
+            billed: v.billed() == 1,
+            at_ms: v.at_ms(),
+            origin: Origin {
+                door: v.door().map(door).ok_or_else(|| unknown("door", v.door_raw()))?,
+                request_id: v.request_id(),
+            },
+        }),
         _ => unreachable!("chosen by the caller"),
     }
 }
@@ -515,11 +603,8 @@ fn of_named(view: &View<'_>) -> Result<Record, String> {
 fn other_record(view: &View<'_>) -> Result<Record, String> {
     Ok(match view {
         View::ResolvedKeyed(_) | View::ResolvedMemo(_) | View::ToppedUp(_) => of_hold(view)?,
+        View::Clicked(_) | View::Memo(_) => of_hold(view)?,
         View::Resolved(view) => return resolved_record(view),
-        View::Memo(v) => Record::Memo {
-            memo: Box::new(memo((v.memo_door(), v.memo_door_raw()), v.memo_key(), v.memo())?),
-            at_ms: v.at_ms(),
-        },
         View::Named(_) | View::NamedEnded(_) => of_named(view)?,
         View::AnswerSecret(v) => {
             Record::AnswerSecret { secret: KeyBytes(*v.secret()), at_ms: v.at_ms() }

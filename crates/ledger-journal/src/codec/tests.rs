@@ -199,7 +199,9 @@ fn resolved() -> impl Strategy<Value = Record> {
             let hold = Hold { grant, seq, node, deadline_ms, amount: held };
             let origin = Origin { door, request_id };
             let keeps_rest = verdict == Verdict::Settled && kept.is_none() && at_ms % 2 == 0;
-            Record::Resolved { hold, verdict, amount, at_ms, origin, keeps_rest, kept }
+            let settles = !matches!(verdict, Verdict::Confirmed | Verdict::Released);
+            let clicked = settles && seq % 2 == 0;
+            Record::Resolved { hold, verdict, amount, at_ms, origin, keeps_rest, clicked, kept }
         },
     )
 }
@@ -259,12 +261,16 @@ fn any_record() -> impl Strategy<Value = Record> {
         let uses_rest = at_ms % 2 == 0;
         Some(Record::ToppedUp { hold, verdict, amount, total, uses_rest, at_ms, origin })
     });
+    let clicked = resolved().prop_filter_map("resolved", |record| {
+        let Record::Resolved { hold, at_ms, origin, .. } = record else { return None };
+        Some(Record::Clicked { hold, billed: at_ms % 2 == 0, at_ms, origin })
+    });
     let said = (named(), any::<[bool; 3]>(), any::<u64>());
     let named = said.prop_map(|(hold, [fact, opens, ends], at_ms)| match ends {
         true => Record::NamedEnded { door: hold.door, key: hold.key, at_ms },
         false => Record::Named { hold, fact, opens, at_ms },
     });
-    prop_oneof![2 => named, 6 => plain, 2 => resolved(), 1 => topped_up, 2 => memo, 2 => operator, 2 => budget, 2 => edited()]
+    prop_oneof![2 => named, 6 => plain, 2 => resolved(), 1 => topped_up, 1 => clicked, 2 => memo, 2 => operator, 2 => budget, 2 => edited()]
 }
 
 fn named() -> impl Strategy<Value = Box<ledger::NamedHold>> {

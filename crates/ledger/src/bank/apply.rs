@@ -176,12 +176,7 @@ impl Bank {
                 self.apply_run(run, *at_ms, *suspended_until_ms)
             }
             Record::Budget { spec } => self.apply_budget(spec),
-            Record::BudgetEnded { id } => {
-                let slot = self.known(*id)?;
-                self.rename(slot, None);
-                self.budgets[slot as usize].spec.status = Status::Ended;
-                Ok(())
-            }
+            Record::BudgetEnded { id } => self.apply_ended(*id),
             Record::BudgetIdled { id } => self.apply_idled(*id),
             Record::BudgetForgotten { id } => self.apply_forgotten(*id),
             Record::DayRolled { .. }
@@ -192,10 +187,14 @@ impl Bank {
                 self.apply_granted(*grant, *budget, *worker, *amount, *at_ms)
             }
             Record::Returned { grant, amount } => self.apply_returned(*grant, *amount),
-            Record::Resolved { hold, verdict, amount, at_ms, keeps_rest, kept, .. } => {
-                self.apply_kept(hold, (*verdict, *amount, *keeps_rest), *at_ms, kept.as_deref())
+            Record::Resolved {
+                hold, verdict, amount, at_ms, keeps_rest, clicked, kept, ..
+            } => {
+                let what = (*verdict, *amount, *keeps_rest, *clicked);
+                self.apply_kept(hold, what, *at_ms, kept.as_deref())
             }
             Record::ToppedUp { .. } => self.apply_topped_up(record),
+            Record::Clicked { .. } => self.apply_clicked(record),
             Record::Memo { memo, at_ms } => self.apply_memo(memo, *at_ms),
             Record::Named { .. } | Record::NamedEnded { .. } => self.apply_named(record),
             Record::BillingLapsed { grant, deadline_ms, amount } => {
@@ -228,6 +227,13 @@ impl Bank {
         }
     }
 
+    fn apply_ended(&mut self, id: u64) -> Result<(), ReplayError> {
+        let slot = self.known(id)?;
+        self.rename(slot, None);
+        self.budgets[slot as usize].spec.status = Status::Ended;
+        Ok(())
+    }
+
     pub(super) fn pass_to(&mut self, at_ms: u64) -> Result<(), ReplayError> {
         check_ms([at_ms])?;
         self.now_ms = self.now_ms.max(at_ms);
@@ -239,7 +245,7 @@ impl Bank {
     fn apply_kept(
         &mut self,
         hold: &Hold,
-        (verdict, amount, keeps_rest): (Verdict, Amount, bool),
+        what: (Verdict, Amount, bool, bool),
         at_ms: u64,
         kept: Option<&KeptWith>,
     ) -> Result<(), ReplayError> {
@@ -249,9 +255,10 @@ impl Bank {
             Some(KeptWith::Answer(kept)) => self.answers.check(kept, at_ms)?,
             Some(KeptWith::Memo(memo)) => Memos::check(memo)?,
         }
+        let (verdict, amount, ..) = what;
         match verdict {
             Verdict::Granted => self.check_answered(hold, amount, kept)?,
-            _ => self.apply_resolved(hold, (verdict, amount, keeps_rest), at_ms)?,
+            _ => self.apply_resolved(hold, what, at_ms)?,
         }
         match kept {
             None => {}
@@ -570,7 +577,7 @@ impl Bank {
     fn apply_resolved(
         &mut self,
         hold: &Hold,
-        (verdict, amount, keeps_rest): (Verdict, Amount, bool),
+        (verdict, amount, keeps_rest, clicked): (Verdict, Amount, bool, bool),
         at_ms: u64,
     ) -> Result<(), ReplayError> {
         let (number, seq) = (hold.grant, hold.seq);
@@ -583,7 +590,8 @@ impl Bank {
         let sound = (Amount::ZERO..=money::ASK_MAX).contains(&amount)
             && (Amount::new(1)..=money::ASK_MAX).contains(&hold.amount)
             && hold.seq <= SEQ_MAX
-            && (!keeps_rest || mark == Mark::Settled && amount < hold.amount);
+            && (!keeps_rest || mark == Mark::Settled && amount < hold.amount)
+            && clicked == (mark.is_settled() && grant.is_clicked_in(found, seq));
         if !sound {
             return not_possible();
         }
@@ -631,6 +639,32 @@ impl Bank {
             self.forget_expired_hold(number);
             self.look_again(number);
         }
+        Ok(())
+    }
+
+    /// A hold was clicked for the first time.
+    #[cold]
+    fn apply_clicked(&mut self, record: &Record) -> Result<(), ReplayError> {
+        let &Record::Clicked { hold, billed, at_ms, .. } = record else {
+            unreachable!("chosen by the caller")
+        };
+        check_ms([hold.deadline_ms, at_ms])?;
+        let (number, seq) = (hold.grant, hold.seq);
+        let grant = self.grants.get_mut(number).ok_or(ReplayError::NoGrant(number))?;
+        let found = grant.find_page(seq);
+        let mark = grant.mark_in(found, seq);
+        let sound = (Amount::new(1)..=money::ASK_MAX).contains(&hold.amount)
+            && seq <= SEQ_MAX
+            && billed == mark.is_settled()
+            && !grant.is_clicked_in(found, seq);
+        if !sound {
+            let verdict = mark.verdict();
+            return Err(ReplayError::NotPossible { grant: number, seq, verdict });
+        }
+        let (page, made) = grant.page_mut(found, seq);
+        self.pages += made;
+        page.click(seq);
+        self.now_ms = self.now_ms.max(at_ms);
         Ok(())
     }
 

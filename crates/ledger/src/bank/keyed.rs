@@ -206,8 +206,9 @@ impl Bank {
         let (verdict, amount) = (Verdict::Granted, Amount::ZERO);
         let kept = Kept { key, digest, answer: answer.clone() };
         let kept = Some(Box::new(KeptWith::Answer(kept)));
+        let (keeps_rest, clicked) = (false, false);
         self.book(
-            Record::Resolved { hold, verdict, amount, at_ms, origin, keeps_rest: false, kept },
+            Record::Resolved { hold, verdict, amount, at_ms, origin, keeps_rest, clicked, kept },
             out,
         );
         self.counts.keys_kept += 1;

@@ -155,8 +155,9 @@ impl Bank {
             return MemoAnswer::NotBooked { verdict, repeat: false };
         }
         let (amount, kept) = (Amount::ZERO, Some(Box::new(KeptWith::Memo(memo))));
+        let (keeps_rest, clicked) = (false, false);
         self.book(
-            Record::Resolved { hold, verdict, amount, at_ms, origin, keeps_rest: false, kept },
+            Record::Resolved { hold, verdict, amount, at_ms, origin, keeps_rest, clicked, kept },
             out,
         );
         MemoAnswer::New { verdict: Some(verdict) }

@@ -465,6 +465,11 @@ impl Bank {
                 let resolution = self.resolve(request, None, out);
                 out.send(worker, ToWorker::Resolved { reply, resolution });
             }
+            ToBank::Click { hold, at_ms, origin, reply } => {
+                let at_ms = self.stamp(worker, at_ms);
+                let resolution = self.clicked(hold, at_ms, origin, out);
+                out.send(worker, ToWorker::Resolved { reply, resolution });
+            }
             ToBank::Echo { reply } => self.echo(worker, reply, out),
             ToBank::Owner { grant, reply } => {
                 let of = self.grants.get(grant).map(|grant| (grant.slot, grant.billing_ms));

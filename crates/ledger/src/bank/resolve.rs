@@ -58,6 +58,7 @@ impl Bank {
         }
         let (slot, page) = (grant.slot, grant.page(hold.seq));
         let mark = page.map_or(Mark::Open, |page| page.mark(hold.seq));
+        let was_clicked = page.is_some_and(|page| page.is_clicked(hold.seq));
         match judge(grant, mark, &request) {
             Judgement::Refuse(verdict) => refused(verdict),
             Judgement::Repeat(verdict) => self.again(verdict, &request, kept.is_some(), out),
@@ -74,8 +75,19 @@ impl Bank {
                     && kept.is_none()
                     && verdict == Verdict::Settled
                     && self.keeps_rest(grant, &request);
+                let clicked =
+                    was_clicked && Mark::of(verdict).is_some_and(|mark| mark.is_settled());
                 self.book(
-                    Record::Resolved { hold, verdict, amount, at_ms, origin, keeps_rest, kept },
+                    Record::Resolved {
+                        hold,
+                        verdict,
+                        amount,
+                        at_ms,
+                        origin,
+                        keeps_rest,
+                        clicked,
+                        kept,
+                    },
                     out,
                 );
                 let debt = matches!(verdict, Verdict::SettledOver | Verdict::SettledLate);
@@ -85,6 +97,33 @@ impl Bank {
                 Resolution { verdict, amount: Some(amount), judged: Handled::Now }
             }
         }
+    }
+
+    /// Somebody clicked what was bought with a hold: counted once, when the hold is settled, whichever comes first. The answer says what
+    /// the hold is; `Handled::Before` where it was clicked before.
+    pub(super) fn clicked(
+        &mut self,
+        hold: Hold,
+        at_ms: u64,
+        origin: Origin,
+        out: &mut Out,
+    ) -> Resolution {
+        let Some(grant) = self.grants.get(hold.grant) else {
+            return Resolution::refused(Verdict::TooOld);
+        };
+        let found = grant.find_page(hold.seq);
+        let mark = grant.mark_in(found, hold.seq);
+        let (verdict, amount) = (mark.verdict(), None);
+        if grant.is_clicked_in(found, hold.seq) {
+            return Resolution { verdict, amount, judged: Handled::Before };
+        }
+        if found.is_err() && self.pages >= self.options.pages_max {
+            self.counts.pages_full += 1;
+            return Resolution::refused(Verdict::Busy);
+        }
+        let billed = mark.is_settled();
+        self.book(Record::Clicked { hold, billed, at_ms, origin }, out);
+        Resolution { verdict, amount, judged: Handled::Now }
     }
 
     /// A request that was judged before. Of billing notices, and the exchange's bill, the highest price counts: what this one is higher is

@@ -164,6 +164,13 @@ impl Bench {
         self.deliver(out);
     }
 
+    /// Somebody clicks what was bought with a hold.
+    pub(crate) fn click(&mut self, hold: Hold) -> Resolution {
+        let (at_ms, origin) = (self.now_ms, ORIGIN);
+        self.step(0, ToBank::Click { hold, at_ms, origin, reply: 7 });
+        self.answer.take().unwrap()
+    }
+
     pub(crate) fn step_keyed(&mut self, worker: u16, message: Keyed) -> Option<(Verdict, bool)> {
         let mut out = Out::default();
         self.answer = None;

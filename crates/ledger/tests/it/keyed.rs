@@ -218,6 +218,7 @@ fn the_answer_to_a_reservation_is_sealed_and_leaves_its_hold_open() {
         at_ms: *at_ms,
         origin: *origin,
         keeps_rest: false,
+        clicked: false,
         kept: None,
     };
     assert!(matches!(bank.replay(&bare), Err(ReplayError::NotPossible { .. })));

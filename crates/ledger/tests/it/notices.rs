@@ -6,7 +6,7 @@ use ledger::{
 };
 use proptest::prelude::*;
 
-use crate::bench::{BILLING_OVER_MS, Bench, HOLD_MS, ORIGIN, child, options, spec};
+use crate::bench::{BILLING_OVER_MS, Bench, HOLD_MS, ORIGIN, child, options, replay, spec};
 
 const NOTICE: Origin = Origin { door: Door::Openrtb, request_id: 3 };
 
@@ -363,5 +363,57 @@ proptest! {
         let of_day: i64 = lines.iter().map(|line| bench.bank.day_line(0, *line).get()).sum();
         prop_assert_eq!(of_day, *prices.iter().max().unwrap());
         bench.check();
+    }
+}
+
+#[test]
+fn a_click_is_answered_with_what_its_hold_is() {
+    let mut bench = Bench::with(Options { pages_max: 1, ..options(1) }, &[spec(1, 100_000)]);
+    let hold = bench.insist(0, 1, 100).unwrap();
+    let clicked = |bench: &mut Bench| {
+        let Resolution { verdict, amount, judged } = bench.click(hold);
+        assert_eq!(amount, None);
+        (verdict, judged == Handled::Before)
+    };
+    assert_eq!(clicked(&mut bench), (Verdict::Granted, false));
+    let far = Hold { seq: hold.seq + 256, ..hold };
+    assert_eq!(bench.click(far), Resolution::refused(Verdict::Busy), "no room for its mark");
+    bench.settle(hold, 50);
+    assert_eq!(clicked(&mut bench), (Verdict::Settled, true));
+    let gone = Hold { grant: hold.grant + 9, ..hold };
+    assert_eq!(bench.click(gone), Resolution::refused(Verdict::TooOld));
+}
+
+/// What no bank records is refused: a second click, one that is counted before its bill, and bills that count none or another's.
+#[test]
+fn clicks_that_cannot_be_are_refused() {
+    let mut bench = Bench::new(1, &[spec(1, 100_000)]);
+    let hold = bench.insist(0, 1, 100).unwrap();
+    bench.click(hold);
+    bench.settle(hold, 50);
+    let [.., click, bill] = &bench.records[..] else { panic!("two records") };
+    let (click, bill) = (click.clone(), bill.clone());
+    let counted = |mut record: Record| {
+        match &mut record {
+            Record::Clicked { billed: flag, .. } | Record::Resolved { clicked: flag, .. } => {
+                *flag = !*flag;
+            }
+            other => panic!("{other:?}"),
+        }
+        record
+    };
+    let before = bench.records.len() - 2;
+    let rows: [(&[Record], bool); 6] = [
+        (&[click.clone(), bill.clone()], true),
+        (&[counted(bill.clone()), counted(click.clone())], true),
+        (&[click.clone(), click.clone()], false),
+        (&[counted(click.clone())], false),
+        (&[bill.clone()], false),
+        (&[click.clone(), counted(bill.clone())], false),
+    ];
+    for (records, fits) in rows {
+        let mut bank = replay(&options(1), &bench.records[..before]);
+        let replayed = records.iter().try_for_each(|record| bank.replay(record));
+        assert_eq!(replayed.is_ok(), fits, "{records:?}: {replayed:?}");
     }
 }

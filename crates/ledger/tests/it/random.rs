@@ -14,6 +14,7 @@ pub(crate) enum Op {
     Undo { worker: usize, id: u64, amount: i64 },
     Resolve { pick: usize, action: Action, amount: i64 },
     Notice { pick: usize, amount: i64 },
+    Click { pick: usize },
     Keyed { pick: usize, action: Action, amount: i64, key: u8, digest: u8 },
     Named { key: u128, ids: [u64; 2], hold: i64, spent: Option<i64> },
     EndNamed { key: u128 },
@@ -42,6 +43,7 @@ pub(crate) fn op() -> impl Strategy<Value = Op> {
             .prop_map(|(pick, action, amount)| Op::Resolve { pick, action, amount }),
         4 => (0..50usize, keyed, 0..400i64, 0..12u8, 0..2u8).prop_map(|(pick, action, amount, key, digest)| Op::Keyed { pick, action, amount, key, digest }),
         3 => (0..50usize, 0..400i64).prop_map(|(pick, amount)| Op::Notice { pick, amount }),
+        4 => (0..50usize).prop_map(|pick| Op::Click { pick }),
         5 => (0..6u128, [1..=4u64, 1..=4u64], 0..400i64, proptest::option::of(0..400i64))
             .prop_map(|(key, ids, hold, spent)| Op::Named { key, ids, hold, spent }),
         2 => (0..6u128).prop_map(|key| Op::EndNamed { key }),
@@ -100,6 +102,7 @@ impl Play {
             }
             Op::Resolve { pick, action, amount } => self.resolve(pick, action, amount),
             Op::Notice { pick, amount } => self.notice(pick, amount),
+            Op::Click { pick } => self.click(pick),
             Op::Keyed { pick, action, amount, key, digest } => {
                 self.keyed(pick, (action, amount), key.into(), digest.into());
             }
@@ -216,6 +219,16 @@ impl Play {
             None => assert_eq!(booked, [], "{resolution:?}"),
         }
         self.booked += booked.iter().map(|amount| amount.get()).sum::<i64>();
+    }
+
+    fn click(&mut self, pick: usize) {
+        let Some(hold) = self.holds.len().checked_sub(1 + pick).map(|i| self.holds[i]) else {
+            return;
+        };
+        let before = self.bench.records.len();
+        let answer = self.bench.click(hold);
+        let is_new = answer.verdict != Verdict::TooOld && !answer.is_repeat();
+        assert_eq!(self.bench.records.len() - before, usize::from(is_new), "{answer:?}");
     }
 
     /// As [`Play::resolve`], of a request with a key; every claim is ended.

@@ -380,7 +380,9 @@ impl BankThread {
                 let Some(message) = self.links[index].up.recv() else { break };
                 taken += 1;
                 match message {
-                    Up::Ledger(ToBank::Resolve { reply, .. }) if refuse => {
+                    Up::Ledger(ToBank::Resolve { reply, .. } | ToBank::Click { reply, .. })
+                        if refuse =>
+                    {
                         let resolution = Resolution::refused(Verdict::Journal);
                         let answer = ToWorker::Resolved { reply, resolution };
                         self.links[index].backlog.push_back(Down::Ledger(answer));

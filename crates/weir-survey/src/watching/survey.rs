@@ -357,9 +357,10 @@ impl<C: Catalogue, O: Outlet> Survey<C, O> {
         let ids = roll.slots.iter().map(|slot| self.rows[*slot as usize].line.id);
         let totals = self.status.figures().totals(ids);
         let all = roll.slots.iter().zip(&roll.edited).zip(totals);
-        let states = all.map(|((slot, edited), Total { impressions, spend })| {
+        let states = all.map(|((slot, edited), Total { impressions, clicks, spend })| {
             let at = *slot as usize;
-            let counted = roll.bids[at].then_some(Counted { impressions, clicks: None, spend });
+            let clicks = Some(clicks);
+            let counted = roll.bids[at].then_some(Counted { impressions, clicks, spend });
             let row = &self.rows[at];
             let fates = self.fates.get(&row.line.id).map_or(&[][..], Vec::as_slice);
             let recent = tallies.recent(at);

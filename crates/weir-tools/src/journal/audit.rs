@@ -346,6 +346,7 @@ mod tests {
             at_ms: 2_000,
             origin,
             keeps_rest: false,
+            clicked: false,
             kept: None,
         }
     }

@@ -3,7 +3,7 @@
 //! It shares no code with the bank: balances are plain `i128`, a grant is what was handed out and not yet accounted
 //! for, and every record moves money between lines. What the bank and this one agree on, two programs found.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use ledger::{Bank, Clock, Door, Hold, Line, NamedHold, NamedLeg, Part, Record, Stage, Verdict};
 use money::Unit;
@@ -94,12 +94,16 @@ struct Lot {
     billing_ms: u64,
     phase: Phase,
     marks: HashMap<u32, u8>,
+    /// Holds that were clicked.
+    clicked: HashSet<u32>,
 }
 
 /// Marks as in a snapshot.
 const CONFIRMED: u8 = 1;
 const SETTLED: [u8; 4] = [2, 3, 4, 6];
 const RELEASED: u8 = 5;
+/// Beside one of them.
+const CLICKED: u8 = 8;
 /// Deadlines of a snapshot's expired sums are rounded up to multiples of this.
 const ROUNDED_MS: u64 = 10_000;
 
@@ -155,8 +159,12 @@ impl Balances {
                 if let Some(lot) = balances.lots.get_mut(&last.1) {
                     for (index, byte) in (0u32..).zip(marks) {
                         for (seq, mark) in [(2 * index, byte & 0xF), (2 * index + 1, byte >> 4)] {
-                            if mark != 0 {
-                                lot.marks.insert(page * 256 + seq, mark);
+                            let seq = page * 256 + seq;
+                            if mark & CLICKED != 0 {
+                                lot.clicked.insert(seq);
+                            }
+                            if mark & !CLICKED != 0 {
+                                lot.marks.insert(seq, mark & !CLICKED);
                             }
                         }
                     }
@@ -194,6 +202,7 @@ impl Balances {
             Record::ToppedUp { hold, verdict, amount, .. } => {
                 self.topped_up(hold, *verdict, amount.get().into(), record.of_rest().get().into());
             }
+            Record::Clicked { hold, billed, .. } => self.clicked(hold, *billed),
             Record::BillingLapsed { grant, amount, .. } => {
                 let amount = i128::from(amount.get());
                 self.with(*grant, |lot| lot.held -= amount);
@@ -483,7 +492,9 @@ impl Balances {
     }
 
     fn resolved(&mut self, record: &Record) {
-        let Record::Resolved { hold, verdict, amount, keeps_rest, .. } = record else { return };
+        let Record::Resolved { hold, verdict, amount, keeps_rest, clicked, .. } = record else {
+            return;
+        };
         if *verdict == Verdict::Granted {
             // The answer to a reservation with a key: no money moves.
             return;
@@ -503,6 +514,12 @@ impl Balances {
             _ => SETTLED[2],
         };
         lot.marks.insert(hold.seq, mark);
+        if *clicked != (SETTLED.contains(&mark) && lot.clicked.contains(&hold.seq)) {
+            let seq = hold.seq;
+            self.tell(format!(
+                "grant {grant}, hold {seq}: a click is counted wrongly with its bill"
+            ));
+        }
         if SETTLED.contains(&mark) {
             self.accounts[account].settles += 1;
             if SETTLED.contains(&before) {
@@ -536,6 +553,20 @@ impl Balances {
                 }
                 self.shift(grant, Line::Free, Line::OverSettled, amount - within);
             }
+        }
+    }
+
+    /// A click: the first of its hold, which is billed, or counts once it is.
+    fn clicked(&mut self, hold: &Hold, billed: bool) {
+        let (grant, seq) = (hold.grant, hold.seq);
+        let Some(lot) = self.lots.get_mut(&grant) else {
+            return self.tell(format!("grant {grant} is not known"));
+        };
+        let is_billed = lot.marks.get(&seq).is_some_and(|mark| SETTLED.contains(mark));
+        if !lot.clicked.insert(seq) || billed != is_billed {
+            self.tell(format!(
+                "grant {grant}, hold {seq}: clicked twice, or counted before its bill"
+            ));
         }
     }
 
@@ -598,6 +629,7 @@ impl Lot {
             billing_ms,
             phase: Phase::Open,
             marks: HashMap::new(),
+            clicked: HashSet::new(),
         }
     }
 
@@ -767,6 +799,7 @@ mod tests {
             at_ms: 2,
             origin,
             keeps_rest: false,
+            clicked: false,
             kept: None,
         }
     }
@@ -839,6 +872,30 @@ mod tests {
         let ask = named(vec![leg(8, [101, 0, 0, 0, 0, 0])], false, true);
         found.take(99, &ask);
         assert_eq!(found.overspends, 1, "an ask must not");
+    }
+
+    #[test]
+    fn a_click_is_taken_once_and_counted_with_its_bill() {
+        let settled = |clicked| {
+            let mut record = settled(Verdict::Settled, 4);
+            let Record::Resolved { clicked: flag, .. } = &mut record else { unreachable!() };
+            *flag = clicked;
+            record
+        };
+        let Record::Resolved { hold, at_ms, origin, .. } = settled(false) else { unreachable!() };
+        let click = |billed| Record::Clicked { hold, billed, at_ms, origin };
+        let cases: [(&[Record], u64); 6] = [
+            (&[click(false), settled(true)], 0),
+            (&[settled(false), click(true)], 0),
+            (&[click(false), click(false)], 1),
+            (&[click(true)], 1),
+            (&[settled(true)], 1),
+            (&[click(false), settled(false)], 1),
+        ];
+        for (records, wrong) in cases {
+            let records = [&[granted(60)], records].concat();
+            assert_eq!(balances(&records).wrong, wrong, "{records:?}");
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use wire::Handle;
 use super::trail::Known;
 
 /// What records are called.
-pub(super) const TYPES: [&str; 32] = [
+pub(super) const TYPES: [&str; 33] = [
     "run_started",
     "budget",
     "budget_ended",
@@ -42,6 +42,7 @@ pub(super) const TYPES: [&str; 32] = [
     "answer_secret",
     "memo",
     "topped_up",
+    "clicked",
     "named",
     "named_ended",
 ];
@@ -71,6 +72,7 @@ pub(super) fn type_of(record: &Record) -> &'static str {
         Record::AnswerSecret { .. } => "answer_secret",
         Record::Memo { .. } => "memo",
         Record::ToppedUp { .. } => "topped_up",
+        Record::Clicked { .. } => "clicked",
         Record::Named { .. } => "named",
         Record::NamedEnded { .. } => "named_ended",
         Record::Operator { .. } => "operator",
@@ -92,7 +94,9 @@ pub(super) fn grant_of(record: &Record) -> Option<u64> {
         | Record::Suspended { grant, .. }
         | Record::Resumed { grant, .. }
         | Record::GrantClosed { grant } => Some(*grant),
-        Record::Resolved { hold, .. } | Record::ToppedUp { hold, .. } => Some(hold.grant),
+        Record::Resolved { hold, .. }
+        | Record::ToppedUp { hold, .. }
+        | Record::Clicked { hold, .. } => Some(hold.grant),
         _ => None,
     }
 }
@@ -226,7 +230,7 @@ pub(super) fn fields(record: &Record, known: &Known) -> Fields {
         Record::Returned { amount, .. } | Record::Resumed { amount, .. } => {
             all.push(("amount", money(amount)));
         }
-        Record::Resolved { hold, amount, at_ms, origin, keeps_rest, kept, .. } => {
+        Record::Resolved { hold, amount, at_ms, origin, keeps_rest, clicked, kept, .. } => {
             all.push(("hold", hold.seq.into()));
             all.push(("held", money(&hold.amount)));
             all.push(("amount", money(amount)));
@@ -240,6 +244,9 @@ pub(super) fn fields(record: &Record, known: &Known) -> Fields {
                     "rest_held",
                     money(&Amount::new(hold.amount.get().saturating_sub(amount.get()))),
                 ));
+            }
+            if *clicked {
+                all.push(("clicked", true.into()));
             }
             match kept.as_deref() {
                 None => {}
@@ -257,6 +264,16 @@ pub(super) fn fields(record: &Record, known: &Known) -> Fields {
             ("amount", money(amount)),
             ("total", money(total)),
             ("of_rest", money(&record.of_rest())),
+            ("at", at(at_ms)),
+            ("deadline", at(&hold.deadline_ms)),
+            ("node", hold.node.into()),
+            ("door", door(origin.door).into()),
+            ("request_id", origin.request_id.into()),
+        ]),
+        Record::Clicked { hold, billed, at_ms, origin } => all.extend([
+            ("hold", hold.seq.into()),
+            ("held", money(&hold.amount)),
+            ("billed", (*billed).into()),
             ("at", at(at_ms)),
             ("deadline", at(&hold.deadline_ms)),
             ("node", hold.node.into()),
@@ -581,6 +598,7 @@ mod tests {
             at_ms: 5,
             origin,
             keeps_rest: false,
+            clicked: false,
             kept: Some(Box::new(KeptWith::Memo(memo))),
         };
         assert!(TYPES.contains(&type_of(&with_money)));
@@ -624,6 +642,7 @@ mod tests {
                 at_ms: 5,
                 origin,
                 keeps_rest: false,
+                clicked: false,
                 kept: None,
             })
         };

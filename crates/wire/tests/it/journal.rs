@@ -4,16 +4,17 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::Value;
 use wire::journal::{
-    BillingLapsed, BudgetEnded, BudgetFlags, BudgetForgotten, BudgetIdled, Clock, DayRolled, Door,
-    DormantFlags, EditAction, Expired, GrantClosed, Granted, Keeps, KeyAdded, KeyRetired, Message,
-    NamedEnded, Outcome, Period, PeriodRolled, Periods, Reconciled, Resolved, Resumed, Retired,
-    Returned, RunFlags, RunStarted, Stage, StateBooks, StateEnd, StateGrant, StateHead, StateKey,
-    StateMarks, Status, Suspended, ToppedUp, WindowRolled, answer_secret, billing_lapsed, budget,
-    budget_ended, budget_forgotten, budget_idled, day_rolled, edited, expired, grant_closed,
-    granted, key_added, key_retired, memo, named_ended, operator, period_rolled, reconciled,
-    resolved, resolved_keyed, resolved_memo, resumed, retired, returned, run_started, state_answer,
-    state_answer_secret, state_books, state_dormant, state_end, state_grant, state_head, state_key,
-    state_marks, state_memo, suspended, topped_up, window_rolled,
+    BillingLapsed, BudgetEnded, BudgetFlags, BudgetForgotten, BudgetIdled, Clicked, Clock,
+    DayRolled, Door, DormantFlags, EditAction, Expired, GrantClosed, Granted, Keeps, KeyAdded,
+    KeyRetired, Message, NamedEnded, Outcome, Period, PeriodRolled, Periods, Reconciled, Resolved,
+    Resumed, Retired, Returned, RunFlags, RunStarted, Stage, StateBooks, StateEnd, StateGrant,
+    StateHead, StateKey, StateMarks, Status, Suspended, ToppedUp, WindowRolled, answer_secret,
+    billing_lapsed, budget, budget_ended, budget_forgotten, budget_idled, clicked, day_rolled,
+    edited, expired, grant_closed, granted, key_added, key_retired, memo, named_ended, operator,
+    period_rolled, reconciled, resolved, resolved_keyed, resolved_memo, resumed, retired, returned,
+    run_started, state_answer, state_answer_secret, state_books, state_dormant, state_end,
+    state_grant, state_head, state_key, state_marks, state_memo, suspended, topped_up,
+    window_rolled,
 };
 use wire::{EncodeError, FrameError, MESSAGE_HEADER_LEN};
 use zerocopy::IntoBytes;
@@ -38,7 +39,7 @@ macro_rules! block {
 
 /// One record of each kind, in the order of the schema.
 pub(crate) fn samples() -> Vec<Sample> {
-    let writers: [(&'static str, Writer); 39] = [
+    let writers: [(&'static str, Writer); 40] = [
         block!(run_started, NOW_MS, NOW_MS + 4_000, 2_000, 3_600_000, 3, RunFlags::NO_WIN_NOTICES),
         ("budget", write_budget),
         block!(budget_ended, u64::MAX),
@@ -68,6 +69,7 @@ pub(crate) fn samples() -> Vec<Sample> {
         ("topped_up", write_topped_up),
         ("named", write_named),
         block!(named_ended, NOW_MS, key(), Door::Fix),
+        block!(clicked, 7, NOW_MS + 2_000, 1_500_000, NOW_MS, 1_001, 3, 1, Door::Openrtb, 1),
         block!(state_head, NOW_MS, 2_000, 3_600_000, 8, u32::MAX, RunFlags::NONE, (1 << 62) + 8),
         ("state_books", write_state_books),
         ("state_grant", write_state_grant),
@@ -376,7 +378,7 @@ fn a_record_has_no_framing_header() {
     let record = named("grant_closed");
     assert_eq!(record.len(), MESSAGE_HEADER_LEN + size_of::<grant_closed::Block>());
     assert_eq!(record.len(), grant_closed::encoded_len());
-    assert_eq!(record[..8], [8, 0, 12, 0, 0x15, 0x1E, 9, 0], "block, template, schema, version");
+    assert_eq!(record[..8], [8, 0, 12, 0, 0x15, 0x1E, 10, 0], "block, template, schema, version");
     // The two schemas do not take each other's messages, although both are SBE.
     let other = wire::Message::decode(&record).err();
     assert_eq!(other, Some(FrameError::UnknownEncoding { found: 0x151E }));
@@ -428,6 +430,7 @@ round_trip!(window_rolled, WindowRolled);
 round_trip!(key_added, KeyAdded);
 round_trip!(key_retired, KeyRetired);
 round_trip!(named_ended, NamedEnded);
+round_trip!(clicked, Clicked);
 round_trip_of_grown!(state_head, StateHead);
 round_trip_of_grown!(topped_up, ToppedUp);
 round_trip!(state_key, StateKey);
