@@ -116,16 +116,16 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         self.order.clone().into_iter().map(|at| self.view(at, clock)).collect()
     }
 
-    /// Lists orders of all venues, a bounded page from a place on, and where the next page begins.
+    /// Lists orders of all venues from a place on, so many at most and never more than a turn has time for, and where the next page begins.
     #[must_use]
-    pub fn orders(&self, from: u64) -> (Vec<OrderView>, Option<u64>) {
+    pub fn orders(&self, from: u64, max: usize) -> (Vec<OrderView>, Option<u64>) {
         let place = |venue: usize, row: u32| (venue as u64) << 32 | u64::from(row);
         let venue = usize::try_from(from >> 32).unwrap_or(usize::MAX);
         let row = u32::try_from(from & u64::from(u32::MAX)).unwrap_or(0);
         let books = |at: &usize| self.seats.get(*at).is_some_and(|seat| seat.book.is_some());
         let Some(at) = (venue..self.seats.len()).find(books) else { return (Vec::new(), None) };
         let Some(book) = &self.seats[at].book else { return (Vec::new(), None) };
-        let (mut orders, next) = book.orders(if at == venue { row } else { 0 });
+        let (mut orders, next) = book.orders(if at == venue { row } else { 0 }, max);
         for order in &mut orders {
             let client = self.seats.iter().find(|seat| seat.keys.name == order.session);
             let prefix = client.map_or("", |seat| seat.prefix());

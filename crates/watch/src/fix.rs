@@ -130,6 +130,71 @@ pub struct FixMessages {
     pub next: Option<String>,
 }
 
+/// Where an order is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FixOrderState {
+    /// It may be executed.
+    Open,
+    /// The same, or it is filled, and a replace waits for the venue's answer.
+    Replacing,
+    /// Nothing is open any more.
+    Closed,
+}
+
+/// An order that was passed to a venue. Numbers are decimals as text; what no message said is null.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct FixOrder {
+    /// The client's session.
+    pub session: String,
+    /// The venue's session.
+    pub venue: String,
+    /// ClOrdID (11) of the version that the venue has, as the client sent it.
+    pub cl_ord_id: String,
+    /// OrderID (37).
+    #[schema(required)]
+    pub order_id: Option<String>,
+    /// Account (1).
+    #[schema(required)]
+    pub account: Option<String>,
+    /// Symbol (55).
+    #[schema(required)]
+    pub symbol: Option<String>,
+    /// Side (54).
+    #[schema(required, example = "1")]
+    pub side: Option<String>,
+    /// OrderQty (38); null of an order by cash amount, and of one that was not opened here.
+    #[schema(required, example = "100")]
+    pub quantity: Option<String>,
+    /// Price (44); null where there is none above 0.
+    #[schema(required, example = "10.50")]
+    pub price: Option<String>,
+    /// What is executed.
+    #[schema(required, example = "40")]
+    pub cum: Option<String>,
+    /// What may still be executed.
+    #[schema(required, example = "60")]
+    pub leaves: Option<String>,
+    /// Where it is in its life.
+    pub state: FixOrderState,
+    /// What its budgets hold for it; null: with `limits = "none"` they hold nothing.
+    #[schema(required, value_type = Option<Object>)]
+    pub hold: Option<serde_json::Value>,
+    /// What its budgets have booked of it; null: with `limits = "none"` they book nothing.
+    #[schema(required, value_type = Option<Object>)]
+    pub booked: Option<serde_json::Value>,
+}
+
+/// A page of orders.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
+pub struct FixOrders {
+    /// These, in no order that means something.
+    pub orders: Vec<FixOrder>,
+    /// To be given back as `cursor`; null on the last page.
+    #[schema(required, example = "4294967552")]
+    pub next: Option<String>,
+}
+
 /// Which messages are wanted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FixPage {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::State;
-use crate::fix::{FixChange, FixError, FixMessages, FixPage, FixSession};
+use crate::fix::{FixChange, FixError, FixMessages, FixOrders, FixPage, FixSession};
 use crate::vault::{Vault, VaultPage};
 
 /// Fields of a budget by name, as in the budgets file: amounts as decimal text (`"12.50"`), instants as text.
@@ -88,6 +88,14 @@ pub trait Node: Send + Sync + 'static {
     /// [`FixError::Unknown`], or [`FixError::NotReady`] where the disk does not give them.
     fn fix_messages(&self, session: &str, _page: &FixPage) -> Result<FixMessages, FixError> {
         Err(FixError::Unknown(format!("there is no FIX session {session:?}")))
+    }
+
+    /// Orders that the FIX venues know, from a place on, so many at most.
+    ///
+    /// # Errors
+    /// [`FixError::NotReady`].
+    fn fix_orders(&self, _from: u64, _max: usize) -> Result<FixOrders, FixError> {
+        Ok(FixOrders::default())
     }
 
     /// Records and does something to a FIX session; returns how it stands then.

@@ -37,6 +37,11 @@ enum Command {
         after_help = "Example: weir fix messages --session CLIENT1 --from 2026-11-23T10:00:00Z\n\nLines are TIME in|out SESSION MESSAGE, with | for SOH and *** for passwords. A running node wants the role operate: messages are\norders. Of a node that is stopped they come from the data folder."
     )]
     Messages(MessagesArgs),
+    /// List the orders that the venues know: open ones, and closed ones for a day.
+    #[command(
+        after_help = "Example: weir fix orders\n\nA running node wants the role operate. `-` stands for what no message said."
+    )]
+    Orders(OrdersArgs),
     /// Let both sequence numbers of a session without a connection begin again at 1.
     #[command(
         after_help = "Example: weir fix reset --session CLIENT1 --reason \"agreed with the desk\"\n\nThe peer has to do the same. The reason goes into the audit (GET /v1/audit)."
@@ -83,6 +88,15 @@ struct MessagesArgs {
     #[arg(long, conflicts_with = "json")]
     raw: bool,
     /// Print one JSON object per message.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+struct OrdersArgs {
+    #[command(flatten)]
+    node: Options,
+    /// Print one JSON object per order.
     #[arg(long)]
     json: bool,
 }
@@ -154,6 +168,7 @@ pub fn main(args: &FixArgs, out: &mut dyn Write, told: &mut dyn Write) -> Result
     match &args.command {
         Command::Status(args) => status(args, out, told),
         Command::Messages(args) => messages(args, out, told),
+        Command::Orders(args) => orders(args, out),
         Command::Reset(args) => act(args, "reset", &json!({"reason": args.reason}), out),
         Command::Logout(args) => act(args, "logout", &json!({"reason": args.reason}), out),
         Command::Resend(ResendArgs { act: args, from, to }) => {
@@ -230,6 +245,38 @@ fn kept_status(folder: &Path) -> Result<Value, FixError> {
     Ok(json!({ "sessions": sessions }))
 }
 
+const ORDER_COLUMNS: [(&str, &str); 12] = [
+    ("session", "session"),
+    ("venue", "venue"),
+    ("cl_ord_id", "cl_ord_id"),
+    ("order_id", "order_id"),
+    ("account", "account"),
+    ("symbol", "symbol"),
+    ("side", "side"),
+    ("quantity", "quantity"),
+    ("price", "price"),
+    ("cum", "cum"),
+    ("leaves", "leaves"),
+    ("state", "state"),
+];
+
+/// Each page is a table: a million orders are not kept to align their columns.
+fn orders(args: &OrdersArgs, out: &mut dyn Write) -> Result<(), FixError> {
+    let client = args.node.open()?;
+    let mut path = format!("/v1/fix/orders?max={PAGE}");
+    loop {
+        let found: Value = client.get(&path)?;
+        let all = found["orders"].as_array().ok_or(FixError::Form("orders"))?;
+        if args.json {
+            all.iter().try_for_each(|order| writeln!(out, "{order}"))?;
+        } else if !all.is_empty() {
+            columned(&ORDER_COLUMNS, &all.iter().collect::<Vec<_>>(), out)?;
+        }
+        let Some(next) = found["next"].as_str() else { return Ok(()) };
+        path = format!("/v1/fix/orders?max={PAGE}&cursor={}", encode(next));
+    }
+}
+
 /// Columns: what a session is asked for, and how the column is called.
 const COLUMNS: [(&str, &str); 14] = [
     ("name", "session"),
@@ -253,18 +300,27 @@ fn table(sessions: &[&Value], out: &mut dyn Write) -> Result<(), FixError> {
     let is_known = |name: &str| sessions.iter().any(|one| one.get(name).is_some());
     let columns: Vec<(&str, &str)> =
         COLUMNS.into_iter().filter(|column| is_known(column.0)).collect();
+    columned(&columns, sessions, out)?;
+    if sessions.is_empty() {
+        writeln!(out, "there is no FIX session")?;
+    }
+    Ok(())
+}
+
+fn columned(
+    columns: &[(&str, &str)],
+    lines: &[&Value],
+    out: &mut dyn Write,
+) -> Result<(), FixError> {
     let heading: Vec<String> = columns.iter().map(|column| column.1.to_owned()).collect();
     let row = |one: &&Value| columns.iter().map(|column| cell(column.0, &one[column.0])).collect();
-    let rows: Vec<Vec<String>> = std::iter::once(heading).chain(sessions.iter().map(row)).collect();
+    let rows: Vec<Vec<String>> = std::iter::once(heading).chain(lines.iter().map(row)).collect();
     let wide = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns.len()).map(wide).collect();
     for row in &rows {
         let cells: Vec<String> =
             row.iter().zip(&widths).map(|(cell, wide)| format!("{cell:<wide$}")).collect();
         writeln!(out, "{}", cells.join("  ").trim_end())?;
-    }
-    if sessions.is_empty() {
-        writeln!(out, "there is no FIX session")?;
     }
     Ok(())
 }

@@ -316,11 +316,12 @@ impl Book {
         lost as u64
     }
 
-    /// Lists orders from a place on, and where the next page begins. A page is bounded, whatever the book has.
-    pub(crate) fn orders(&self, from: RowPlace) -> (Vec<OrderView>, Option<RowPlace>) {
+    /// Lists so many orders at most from a place on, and where the next page begins. A page is bounded, whatever the book has.
+    pub(crate) fn orders(&self, from: RowPlace, max: usize) -> (Vec<OrderView>, Option<RowPlace>) {
         let (mut found, rows) = (Vec::new(), &self.rows.rows);
         let (mut at, first) = (from as usize, from as usize);
-        while at < rows.len() && at - first < PLACES_AT_ONCE && found.len() < ROWS_AT_ONCE {
+        while at < rows.len() && at - first < PLACES_AT_ONCE && found.len() < max.min(ROWS_AT_ONCE)
+        {
             found.extend(rows[at].as_ref().and_then(|row| self.view(row)));
             at += 1;
         }

@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-pub use crate::Standing;
 use crate::{Act as DoorAct, Clock, NotDone, Route, SessionView};
+pub use crate::{OrderView, Standing};
 use door_transport::{ConnId, Waker};
 use fix_session::Durability;
+pub use gate_orders::{Phase, Size};
 use weir_config::config::Config;
 
 use super::Sessions;
@@ -164,10 +165,14 @@ impl From<NotDone> for FixError {
     }
 }
 
+/// Some orders, and where the next page of them begins.
+pub type OrderPage = (Vec<OrderView>, Option<u64>);
+
 /// What is asked of the worker.
 #[derive(Debug)]
 pub(super) enum Ask {
     Views(Sender<Vec<FixSession>>),
+    Orders(u64, usize, Sender<OrderPage>),
     Act(String, FixAct, Sender<Result<(), FixError>>),
     Adopt(Box<FixSettings>, Sender<Result<(), Vec<String>>>),
 }
@@ -228,6 +233,14 @@ impl FixDesk {
     /// [`FixError::NotTaken`], [`FixError::Silent`].
     pub fn sessions(&self) -> Result<Vec<FixSession>, FixError> {
         self.ask(WAIT, Ask::Views)
+    }
+
+    /// Asks for orders from a place on, at most so many; a page may have fewer.
+    ///
+    /// # Errors
+    /// [`FixError::NotTaken`], [`FixError::Silent`].
+    pub fn orders(&self, from: u64, max: usize) -> Result<OrderPage, FixError> {
+        self.ask(WAIT, |reply| Ask::Orders(from, max, reply))
     }
 
     /// Does something to a session. Numbers that were changed are kept on disk once this has returned.

@@ -389,13 +389,14 @@ impl FixDoor {
             let Some(sessions) = &mut self.sessions else { return };
             sessions.stores().set_time(clock.unix_us);
             // Numbers that are set count at once.
-            self.are_told &= matches!(ask, Ask::Views(_));
+            self.are_told &= matches!(ask, Ask::Views(_) | Ask::Orders(..));
             match ask {
                 // Who asked may have gone.
                 Ask::Views(reply) => {
                     let views = desk::views(sessions, (&self.open, &self.latencies), clock);
                     drop(reply.send(views));
                 }
+                Ask::Orders(from, max, reply) => drop(reply.send(sessions.orders(from, max))),
                 Ask::Act(name, act, reply) => {
                     let done = desk::act(sessions, &name, &act, clock);
                     match (sessions.number(&name), &done) {

@@ -37,7 +37,7 @@ fn shown(desk: &Desk<FileStores<NumbersFile>>) -> String {
     let mut orders: Vec<String> = Vec::new();
     let mut from = Some(0);
     while let Some(place) = from {
-        let (page, next) = desk.door.orders(place);
+        let (page, next) = desk.door.orders(place, 1);
         from = next;
         orders.extend(page.into_iter().map(|one| {
             assert_eq!((&*one.session, &*one.venue), ("A", "VENUE"));

@@ -14,7 +14,7 @@ use super::budgets::json;
 use super::extract::{Asker, Body, FromBody, Params, read_json};
 use super::types::{Why, page_max};
 use crate::auth::AdminRole;
-use crate::fix::{FixAct, FixChange, FixError, FixMessages, FixPage, FixSession};
+use crate::fix::{FixAct, FixChange, FixError, FixMessages, FixOrders, FixPage, FixSession};
 use crate::problem::{Kind, Problem};
 
 /// All sessions.
@@ -167,6 +167,21 @@ impl MessageParams {
     }
 }
 
+/// Which orders.
+#[derive(Clone, Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct OrderParams {
+    /// Those that this budget holds money for: none, as long as no session has limits.
+    budget: Option<u64>,
+    /// `next` of the page before.
+    #[param(pattern = "^[0-9]{1,18}$", example = "4294967552")]
+    cursor: Option<String>,
+    /// Orders of a page; there may be fewer.
+    #[param(minimum = 1, maximum = 1000, default = 100)]
+    max: Option<u32>,
+}
+
 fn is_digits(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit())
 }
@@ -215,15 +230,50 @@ pub(super) async fn messages(
     Asker(who): Asker,
     Params(params): Params<MessageParams>,
 ) -> Result<Response, Problem> {
-    if who.role < AdminRole::Operate {
-        let detail = format!(
-            "the token of {} may read only; messages are orders, which need the role operate",
-            who.name
-        );
-        return Err(Problem::new(Kind::Forbidden, detail));
-    }
+    may_see_orders(&who)?;
     let page = params.page()?;
     let found = app.wait(move |parts| parts.node.fix_messages(&session, &page)).await??;
+    Ok(json(&found))
+}
+
+fn may_see_orders(who: &crate::auth::Who) -> Result<(), Problem> {
+    if who.role >= AdminRole::Operate {
+        return Ok(());
+    }
+    let detail = format!(
+        "the token of {} may read only; messages are orders, which need the role operate",
+        who.name
+    );
+    Err(Problem::new(Kind::Forbidden, detail))
+}
+
+/// Lists the orders that the venues know: open ones, and closed ones for a day. An order that opens or closes meanwhile may be missing, none
+/// is listed twice. It needs the role `operate`.
+#[utoipa::path(get, path = "/v1/fix/orders", tag = "fix", operation_id = "fix_orders",
+    params(OrderParams),
+    responses(
+        (status = 200, description = "A page of orders", body = FixOrders),
+        (status = 403, description = "The role may not", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "The worker of the door does not answer",
+            body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn orders(
+    State(app): State<App>,
+    Asker(who): Asker,
+    Params(params): Params<OrderParams>,
+) -> Result<Response, Problem> {
+    may_see_orders(&who)?;
+    let max = page_max(params.max)?;
+    let cursor = params.cursor.as_deref().map(|text| {
+        let number = Some(text).filter(|text| text.len() <= 18 && is_digits(text));
+        number.and_then(|digits| digits.parse().ok()).ok_or_else(|| {
+            Problem::malformed("cursor", &format!("{text:?}"), "`next` of the page before")
+        })
+    });
+    let from: u64 = cursor.transpose()?.unwrap_or(0);
+    if params.budget.is_some() {
+        return Ok(json(&FixOrders::default()));
+    }
+    let found = app.wait(move |parts| parts.node.fix_orders(from, max)).await??;
     Ok(json(&found))
 }
 

@@ -103,6 +103,7 @@ fn described() -> OpenApiRouter<App> {
         .routes(routes!(audit::undo))
         .routes(routes!(fix::sessions))
         .routes(routes!(fix::messages))
+        .routes(routes!(fix::orders))
         .routes(routes!(fix::sequence))
         .routes(routes!(fix::reset))
         .routes(routes!(fix::log_out))

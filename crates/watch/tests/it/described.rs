@@ -9,7 +9,7 @@ use crate::fake::Door;
 use crate::http::{call, get};
 
 /// Every call there is. The document must list these and no others.
-const CALLS: [(&str, &str); 26] = [
+const CALLS: [(&str, &str); 27] = [
     ("get", "/v1/me"),
     ("get", "/v1/budgets"),
     ("post", "/v1/budgets"),
@@ -25,6 +25,7 @@ const CALLS: [(&str, &str); 26] = [
     ("post", "/v1/audit/{record}/undo"),
     ("get", "/v1/fix/sessions"),
     ("get", "/v1/fix/sessions/{name}/messages"),
+    ("get", "/v1/fix/orders"),
     ("put", "/v1/fix/sessions/{name}/sequence"),
     ("post", "/v1/fix/sessions/{name}/reset"),
     ("post", "/v1/fix/sessions/{name}/logout"),

@@ -3,12 +3,12 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use door_fix::gate::desk::{self, FixDesk, Standing};
+use door_fix::gate::desk::{self, FixDesk, Phase, Size, Standing};
 use fix_store::{Direction, Kept, Place, read_history_from, session_names};
 use serde_json::json;
 use watch::fix::{
     FixAct, FixChange, FixDirection, FixDurability, FixError, FixKind, FixMessage, FixMessages,
-    FixPage, FixSession, FixState,
+    FixOrder, FixOrderState, FixOrders, FixPage, FixSession, FixState,
 };
 use watch::node::{Action, AuditSession, Fields};
 use weir_edits::{Edits, SessionDeed};
@@ -52,6 +52,60 @@ pub(super) fn messages(
     })
     .map_err(failed)?;
     Ok(found)
+}
+
+/// How many pages of the worker one of ours is made of at most.
+const ORDER_PAGES_MAX: usize = 16;
+
+/// A page of orders. The worker gives few at once, so that nothing waits for it.
+pub(super) fn orders(
+    desk: Option<&FixDesk>,
+    mut from: u64,
+    max: usize,
+) -> Result<FixOrders, FixError> {
+    let mut found = FixOrders::default();
+    let Some(desk) = desk else { return Ok(found) };
+    for _ in 0..ORDER_PAGES_MAX {
+        let (orders, next) = desk.orders(from, max - found.orders.len()).map_err(told)?;
+        found.orders.extend(orders.into_iter().map(order));
+        found.next = next.map(|next| next.to_string());
+        match next {
+            Some(next) if found.orders.len() < max => from = next,
+            _ => break,
+        }
+    }
+    Ok(found)
+}
+
+fn order(order: desk::OrderView) -> FixOrder {
+    let said = |text: String| Some(text).filter(|text| !text.is_empty());
+    let standing = order.standing;
+    let (quantity, price) = match standing.size {
+        Some(Size::Quantity { quantity, price }) => {
+            (Some(quantity.to_string()), (price.mantissa() > 0).then(|| price.to_string()))
+        }
+        Some(Size::Cash(_)) | None => (None, None),
+    };
+    FixOrder {
+        session: order.session,
+        venue: order.venue,
+        cl_ord_id: order.cl_ord_id,
+        order_id: said(order.order_id),
+        account: said(order.account),
+        symbol: said(order.symbol),
+        side: said(order.side),
+        quantity,
+        price,
+        cum: standing.executed.map(|number| number.to_string()),
+        leaves: standing.open.map(|number| number.to_string()),
+        state: match order.phase {
+            Phase::Closed => FixOrderState::Closed,
+            _ if order.is_replacing => FixOrderState::Replacing,
+            _ => FixOrderState::Open,
+        },
+        hold: None,
+        booked: None,
+    }
 }
 
 /// About how many bytes a message takes in an answer: each SOH is `\u0001` there.

@@ -12,7 +12,7 @@ use gate_auction::{Fates, Reason};
 use gate_profile::Window;
 use ledger::{Amount, WindowKind, WindowLimit};
 use serde_json::Value;
-use watch::fix::{FixChange, FixError, FixMessages, FixPage, FixSession};
+use watch::fix::{FixChange, FixError, FixMessages, FixOrders, FixPage, FixSession};
 use watch::node::{
     AuditRecord, Cap, Detail, Edit, EditError, Edited, Fields, Holds, Lines, NamedHolds, Refusals,
     Refused, Source, TokenReach, WindowState,
@@ -139,6 +139,10 @@ impl watch::Node for Watched {
 
     fn fix_messages(&self, session: &str, page: &FixPage) -> Result<FixMessages, FixError> {
         super::fix::messages(&self.config.node.data_dir.join("fix"), session, page)
+    }
+
+    fn fix_orders(&self, from: u64, max: usize) -> Result<FixOrders, FixError> {
+        super::fix::orders(self.status.fix(), from, max)
     }
 
     fn fix_act(&self, change: FixChange) -> Result<FixSession, FixError> {

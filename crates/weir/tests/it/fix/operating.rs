@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use serde_json::{Value, json};
 
 use super::{Client, SESSION, field, setup};
-use crate::support::{Node, PATIENCE, wait_for};
+use crate::support::{Node, PATIENCE, output, stdout, wait_for, weir};
 
 /// Calls the admin door; status and body.
 pub(super) fn call(to: SocketAddr, method: &str, path: &str, body: &Value) -> (u16, Value) {
@@ -83,6 +83,28 @@ fn all_sessions_are_listed_with_how_they_stand() {
     assert_eq!((&venue["durability"], &venue["address"]), (&json!("written"), &json!(address)));
     client.order("first");
     assert_eq!(field(&far.receive_message(), "11"), "first");
+    let order = json!({
+        "session": "CLIENT1", "venue": "venue1", "cl_ord_id": "first", "order_id": null, "account": null,
+        "symbol": "ACME", "side": "1", "quantity": "100", "price": "10", "cum": "0", "leaves": "100",
+        "state": "open", "hold": null, "booked": null,
+    });
+    for (query, orders) in [
+        ("?max=1", vec![&order]),
+        ("?cursor=4294967296", vec![&order]),
+        ("?cursor=99999999999999999", vec![]),
+        ("?budget=7", vec![]),
+    ] {
+        let answer = call(node.admin, "GET", &format!("/v1/fix/orders{query}"), &Value::Null);
+        assert_eq!(answer, (200, json!({ "orders": orders, "next": null })), "{query}");
+    }
+    let answer = call(node.admin, "GET", "/v1/fix/orders?cursor=x", &Value::Null);
+    assert_eq!((problem(&answer), &answer.1["field"]), ((400, "malformed"), &json!("cursor")));
+    let target = node.admin.to_string();
+    let listed = stdout(&output(weir().args(["fix", "orders", "--target", &target])));
+    let words: Vec<&str> = listed.lines().nth(1).unwrap().split_whitespace().collect();
+    let shown =
+        ["CLIENT1", "venue1", "first", "-", "-", "ACME", "1", "100", "10", "0", "100", "open"];
+    assert_eq!(words, shown, "{listed}");
     wait_for("the order to be counted", || session(&node, "CLIENT1")["messages_in"] == 2);
     let after = session(&node, "CLIENT1");
     assert_eq!(after["address"], json!(client.address));

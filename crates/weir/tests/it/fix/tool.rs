@@ -175,8 +175,10 @@ fn messages_are_orders_and_need_the_role_operate() {
     let status = with(&reader, &["status"]);
     assert!(stdout(&status).contains("CLIENT1"), "{}", stderr(&status));
     let messages = ["messages", "--session", "CLIENT1"];
-    let told = stderr(&with(&reader, &messages));
-    assert!(told.contains("messages are orders, which need the role operate"), "{told}");
+    for of in [&messages[..], &["orders"]] {
+        let told = stderr(&with(&reader, of));
+        assert!(told.contains("messages are orders, which need the role operate"), "{told}");
+    }
     assert!(with(&operator, &messages).status.success());
     let logout = ["logout", "--session", "CLIENT1", "--reason", "a test"];
     assert!(stderr(&with(&reader, &logout)).contains("needs the role operate"));
