@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 
 use gate_pacing::{DayParts, Plan, PlanSpec, Shape, Strategy};
 use ledger::spec::{MADE_ID_MIN, SpecError};
@@ -17,6 +18,7 @@ use crate::campaigns::fields::{
     Faults, Object, amount, boolean, shown, text, whole_number, whole_number_in, word,
 };
 use crate::campaigns::{self, CAMPAIGN_FIELDS, Campaign, json};
+use crate::orders::{self, Binding};
 use crate::templates::{self, Templates};
 use crate::windows;
 
@@ -33,6 +35,8 @@ pub struct Budget {
     pub line: usize,
     /// What it bids for, if it bids through OpenRTB.
     pub campaign: Option<Campaign>,
+    /// The orders that it limits, if it limits any.
+    pub orders: Option<Arc<Binding>>,
 }
 
 /// A line of the file: the budget that it is, and what it says, without a campaign's fields.
@@ -128,7 +132,7 @@ impl fmt::Display for LineError {
 }
 
 /// The fields of every budget.
-pub const FIELDS: [&str; 22] = [
+pub const FIELDS: [&str; 23] = [
     "id",
     "handle",
     "name",
@@ -151,6 +155,7 @@ pub const FIELDS: [&str; 22] = [
     "on_expiry",
     "tolerance_ppm",
     "late_reserve_bp",
+    "orders",
 ];
 
 pub(crate) const STATUSES: [(&str, Status); 3] =
@@ -534,11 +539,11 @@ fn read_budget(
     let on_expiry = object.optional("on_expiry", |value| word(value, &ON_EXPIRY));
     let tolerance_ppm = object.optional("tolerance_ppm", |value| up_to(value, 1_000_000));
     let late_reserve_bp = object.optional("late_reserve_bp", |value| up_to(value, 10_000));
+    let orders = object.optional("orders", orders::read).map(Arc::new);
     let name = object.optional("name", |v| text(v, "text", |t| Some(t.to_string())));
-    let number = id.unwrap_or_default();
-    let name = name.unwrap_or_else(|| format!("budget {number}"));
+    let name = name.unwrap_or_else(|| format!("budget {}", id.unwrap_or_default()));
     let campaign = match bids {
-        Bids::Read => campaigns::campaign(object, number, &name, unit),
+        Bids::Read => campaigns::campaign(object, id.unwrap_or_default(), &name, unit),
         Bids::Known(_) => None,
     };
     let is_campaign = campaign.is_some() || bids == Bids::Known(true);
@@ -578,7 +583,7 @@ fn read_budget(
         handle,
         idle_ms: 0,
     };
-    Some(Budget { spec, name, pacing, line, campaign })
+    Some(Budget { spec, name, pacing, line, campaign, orders })
 }
 
 /// What a line says of pacing.

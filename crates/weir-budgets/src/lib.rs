@@ -5,6 +5,7 @@
 //! | [`budgets`] | the file, line by line, accepted whole or not at all |
 //! | [`templates`] | lines that make budgets on their first ask |
 //! | [`windows`] | days, weeks, months and short windows, as files write them |
+//! | [`orders`] | the orders that a budget limits, and the index that finds the budgets of an order |
 //! | [`campaigns`] | the part of a line that bids: targeting, creatives, caps |
 //! | [`campaign_index`] | the campaigns of a file as the index that the auction asks, with currencies |
 //!
@@ -15,5 +16,6 @@
 pub mod budgets;
 pub mod campaign_index;
 pub mod campaigns;
+pub mod orders;
 pub mod templates;
 pub mod windows;

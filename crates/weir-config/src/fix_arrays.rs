@@ -25,6 +25,7 @@ entry! {
         outbound_bytes_max: usize = 1_048_576, [4_096..=1_073_741_824], " A client that leaves more than this unread is disconnected; its messages are in the store and come by a gap.";
         limits: String = String::new(), " What orders are held against: \"none\". It has to be said; budgets follow.";
         route: String = String::new(), " What stands behind the session: \"echo\" sends application messages back; else the name of a `fix.venue`. Required.";
+        firm: String = String::new(), " The firm whose orders come over the session, by which budgets can bind them; empty: none.";
         cl_ord_id_prefix: String = String::new(), " Put before ClOrdIDs (11, 41) towards the venue and taken off on the way back, so that clients of one venue may use the same; empty: nothing.";
         source_addresses: Vec<String> = Vec::new(), " From where the client may come: addresses and ranges such as \"192.0.2.0/24\"; none: from anywhere.";
         certificate_name: String = String::new(), " A name that the client's certificate must have; empty: any certificate of `fix.tls_clients`.";

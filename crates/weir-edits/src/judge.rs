@@ -12,9 +12,9 @@ use watch::node::{
 use weir_budgets::budgets::{self, Budget};
 use wire::Handle;
 
-use super::Seen;
 use super::entry::{Outcome, Row};
 use super::overlay::{self, Overlay, same, saying, spoken};
+use super::{BankPort, Seen};
 
 /// Longest name of a budget, in characters.
 const NAME_CHARS_MAX: usize = 200;
@@ -30,6 +30,7 @@ pub(super) struct Judged {
 /// Judges rows of one edit, in their order.
 pub(super) struct Judge<'s> {
     seen: &'s Seen,
+    bank: &'s dyn BankPort,
     action: Action,
     /// Limits may become many times as large, or go.
     confirm_large: bool,
@@ -48,9 +49,14 @@ struct Change {
 }
 
 impl<'s> Judge<'s> {
-    pub(super) fn new(seen: &'s Seen, action: Action, confirm_large: bool) -> Judge<'s> {
+    pub(super) fn new(
+        seen: &'s Seen,
+        bank: &'s dyn BankPort,
+        action: Action,
+        confirm_large: bool,
+    ) -> Judge<'s> {
         let (named, given) = (HashSet::new(), HashMap::new());
-        Judge { seen, action, confirm_large, zones: ZoneCache::default(), named, given }
+        Judge { seen, bank, action, confirm_large, zones: ZoneCache::default(), named, given }
     }
 
     /// Fields of a known budget.
@@ -139,6 +145,7 @@ impl<'s> Judge<'s> {
         overlay::set(&mut fields, &after);
         let budget = budgets::judge(&fields, known.bids, &mut self.zones);
         let budget = budget.map_err(|texts| RowProblem::Field(texts.join("; ")))?;
+        self.check_orders(&budget, &after)?;
         if !self.confirm_large {
             check_large(unit, &before, &after)?;
         }
@@ -166,8 +173,16 @@ impl<'s> Judge<'s> {
         if self.seen.known.contains_key(&id) {
             return Err(RowProblem::Exists(id));
         }
+        self.check_orders(&budget, &after)?;
         self.give_handle(&budget)?;
         Ok(Some(Change { before: Fields::new(), after, said: Fields::new(), to: Some(budget) }))
+    }
+
+    /// Refuses orders that no session can send, where a change names them.
+    fn check_orders(&self, budget: &Budget, after: &Fields) -> Result<(), RowProblem> {
+        let orders = budget.orders.as_ref().filter(|_| after.contains_key("orders"));
+        let faults = orders.map_or_else(Vec::new, |orders| self.bank.judge_orders(orders));
+        if faults.is_empty() { Ok(()) } else { Err(RowProblem::Field(faults.join("; "))) }
     }
 
     /// A budget is to have its handle, which no other live one may have: judged here, before anything is written, because what
@@ -224,8 +239,8 @@ impl<'s> Judge<'s> {
 }
 
 /// All rows of a record, put back.
-pub(super) fn undo(seen: &Seen, record: &AuditRecord) -> Vec<Judged> {
-    let mut judge = Judge::new(seen, Action::Undo, true);
+pub(super) fn undo(seen: &Seen, bank: &dyn BankPort, record: &AuditRecord) -> Vec<Judged> {
+    let mut judge = Judge::new(seen, bank, Action::Undo, true);
     record.changes.iter().map(|row| judge.undo(row)).collect()
 }
 

@@ -32,6 +32,7 @@ use watch::node::{
 };
 use weir_budgets::budgets::{Budget, Line, Place};
 use weir_budgets::campaign_index::CampaignIndex;
+use weir_budgets::orders::Binding;
 use weir_pacer::Pacing;
 use wire::Handle;
 
@@ -67,6 +68,9 @@ pub trait BankPort: Send {
         campaign_index: Option<CampaignIndex>,
         reason: EditReason,
     ) -> Result<(), BankError>;
+
+    /// Returns what is wrong with the orders that a budget is to bind: no session of the configuration in force can send them.
+    fn judge_orders(&self, binding: &Binding) -> Vec<String>;
 
     /// Changes these budgets.
     fn amend(&mut self, budgets: Vec<Budget>, reason: EditReason) -> Result<(), BankError>;
@@ -164,6 +168,7 @@ struct Known {
     spec: BudgetSpec,
     name: Box<str>,
     pacing: Pacing,
+    orders: Option<Arc<Binding>>,
     bids: bool,
     /// What its own line says, as JSON, but for a campaign's fields.
     said: Box<str>,
@@ -595,7 +600,7 @@ impl Edits {
 
     fn plan(&self, writer: &Writer, edit: &Edit) -> Result<Planned, EditError> {
         let seen = self.seen();
-        let mut judge = Judge::new(&seen, edit.action, edit.confirm_large);
+        let mut judge = Judge::new(&seen, &*writer.bank, edit.action, edit.confirm_large);
         let (mut rows, undo_of) = match &edit.rows {
             EditRows::Change(rows) => (rows.iter().map(|row| judge.change(row)).collect(), None),
             EditRows::Create(fields) => (vec![judge.create(fields)], None),
@@ -614,7 +619,7 @@ impl Edits {
                         "record {record} is a load of the budgets file, whose word would still be in force; change the file back instead"
                     )));
                 }
-                (judge::undo(&seen, &found), Some(*record))
+                (judge::undo(&seen, &*writer.bank, &found), Some(*record))
             }
         };
         for judged in &mut rows {
@@ -942,10 +947,10 @@ impl Seen {
 
 impl Known {
     fn new(budget: Budget, said: &Fields, revision: u64) -> Known {
-        let Budget { spec, name, pacing, campaign, .. } = budget;
+        let Budget { spec, name, pacing, campaign, orders, .. } = budget;
         let said = serde_json::to_string(said).expect("a map with text keys");
         let (name, said, bids) = (name.into(), said.into(), campaign.is_some());
-        Known { spec, name, pacing, bids, said, place: None, revision }
+        Known { spec, name, pacing, orders, bids, said, place: None, revision }
     }
 
     /// Its handle and its id, unless it ended: then the handle is free for another.
@@ -959,8 +964,8 @@ impl Known {
     }
 
     fn budget(&self) -> Budget {
-        let Known { spec, name, pacing, .. } = self.clone();
-        Budget { spec, name: name.into(), pacing, line: 0, campaign: None }
+        let Known { spec, name, pacing, orders, .. } = self.clone();
+        Budget { spec, name: name.into(), pacing, line: 0, campaign: None, orders }
     }
 
     fn shown(&self) -> watch::Budget {
@@ -994,9 +999,9 @@ fn pacing(strategy: Strategy) -> watch::Pacing {
 
 /// Everything that the bank needs of a budget.
 fn plain(budget: &Budget) -> Budget {
-    let Budget { spec, name, pacing, line, .. } = budget;
+    let Budget { spec, name, pacing, line, orders, .. } = budget;
     let (spec, name, pacing) = (spec.clone(), name.clone(), pacing.clone());
-    Budget { spec, name, pacing, line: *line, campaign: None }
+    Budget { spec, name, pacing, line: *line, campaign: None, orders: orders.clone() }
 }
 
 fn reason(entry: &EditEntry, changed: &[(&Row, &Option<Budget>)]) -> EditReason {

@@ -11,6 +11,8 @@ use tempfile::TempDir;
 use watch::node::{FileChange, RowChange, RowResult};
 use weir_budgets::budgets;
 use weir_budgets::campaign_index::ExchangeTerms;
+use weir_budgets::orders::OrderTerms;
+use weir_config::arrays::FixSession;
 use weir_config::config::Config;
 
 use super::*;
@@ -66,6 +68,13 @@ impl FakeBank {
 impl BankPort for FakeBank {
     fn judge(&self, spec: BudgetSpec) -> Result<(bool, Option<SpecError>), BankError> {
         Ok((self.told().ids.contains_key(&spec.id), None))
+    }
+
+    fn judge_orders(&self, binding: &Binding) -> Vec<String> {
+        let mut config = Config::default();
+        let session = FixSession { name: "desk".into(), ..FixSession::default() };
+        config.arrays.fix_session.push(session);
+        OrderTerms::of(&config).faults(binding)
     }
 
     fn live(&self) -> Result<Vec<u64>, BankError> {
@@ -252,6 +261,23 @@ fn the_newer_word_wins_field_by_field() {
             json!("x"),
             true,
         ),
+        // A table says the same as an object.
+        (
+            r#"{"id":1,"limit":"10","orders":{"account":"A","side":"buy"}}"#,
+            json!({"orders": {"session": "desk"}}),
+            r#"{"id":1,"limit":"10","orders":"side=buy;account=A"}"#,
+            "orders",
+            json!({"session": "desk"}),
+            true,
+        ),
+        (
+            r#"{"id":1,"limit":"10","orders":{"account":"A"}}"#,
+            json!({"orders": null}),
+            r#"{"id":1,"limit":"10","orders":{"account":"B"}}"#,
+            "orders",
+            json!({"account": "B"}),
+            false,
+        ),
     ]);
 }
 
@@ -418,12 +444,16 @@ fn rows_are_judged_as_lines_of_the_file_are() {
         (json!({"status": 1}), "status: found 1"),
         (json!({"name": "a\nb"}), "name: it has control characters"),
         (json!({"start": "2028-01-01T00:00:00Z"}), "budget 1: end"),
+        (json!({"orders": {}}), "orders: found nothing in it"),
+        (json!({"orders": {"session": "desc"}}), "orders.session: found \"desc\""),
     ] {
         let edited = bench.set(1, fields.clone());
         let text = problem(&edited);
         assert!(text.contains(expected), "{fields}: {text}");
         assert_eq!(edited.record, None);
     }
+    let created = bench.create(json!({"id": 2, "limit": "1", "orders": {"firm": "F"}}));
+    assert!(problem(&created).starts_with("orders.firm: found \"F\""), "{created:?}");
     assert_eq!(problem(&bench.set(9, json!({"limit": "1"}))), "there is no budget 9");
     let made = problem(&bench.set(ledger::spec::MADE_ID_MIN, json!({"limit": "1"})));
     assert!(made.ends_with("change the template in the budgets file"), "{made}");
@@ -534,6 +564,25 @@ fn an_undo_puts_back_what_is_still_as_it_left_it() {
     assert_eq!((told.undone_by, told.rows, told.changes.len()), (Some(by), 30, 30));
     let told = &bench.edits.audit(None, None, 1)[0];
     assert_eq!((told.record, told.undo_of, told.rows), (by, Some(record), 29));
+}
+
+/// What the bank hears of orders, and what the trail has of it.
+#[test]
+fn a_binding_is_set_kept_told_and_put_back() {
+    let mut bench = Bench::new(ONE);
+    let bound = |bench: &Bench| bench.bank.told().budgets[&1].orders.is_some();
+    let orders = json!({"orders": {"session": "desk", "side": "sell"}});
+    let record = bench.set(1, orders.clone()).record.unwrap();
+    assert!(bound(&bench) && bench.is_edited(1));
+    bench.create(json!({"id": 2, "limit": "1"}));
+    assert!(bound(&bench), "all budgets were told anew");
+    bench.restart(ONE);
+    assert!(bound(&bench) && bench.field(1, "orders") == orders["orders"]);
+    let told = &bench.edits.audit_record(record).unwrap().changes[0];
+    let before = Value::from(told.before.clone());
+    assert_eq!((before, Value::from(told.after.clone())), (json!({"orders": null}), orders));
+    bench.undo(record);
+    assert!(!bound(&bench) && !bench.is_edited(1));
 }
 
 #[test]

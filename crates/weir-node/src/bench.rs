@@ -202,6 +202,7 @@ fn snapshot(config: &Config, budgets: &[Budget]) -> Result<Snapshot, String> {
         units: budgets.iter().map(|budget| budget.spec.unit.to_code()).collect(),
         campaign_index: Arc::new(campaign_index),
         purses,
+        orders: Arc::default(),
         cells: SlotCells::new(budgets.len()),
     })
 }

@@ -17,6 +17,7 @@ use money::Instant;
 use probe::NodeClock;
 use weir_budgets::budgets::{self, Budget, BudgetsFile, LineError};
 use weir_budgets::campaign_index::{CampaignIndex, ExchangeTerms, of_file};
+use weir_budgets::orders::{self, Binding, OrderTerms};
 use weir_config::config::Config;
 use weir_door::thread::spawn;
 use weir_edits::{BankError, BankPort, Edits, Opened, is_live};
@@ -137,7 +138,8 @@ pub(crate) fn first_read(config: &Config) -> Result<FirstRead, Vec<LineError>> {
         }
         let mut looks = Looks::default();
         looks.judged(before);
-        let read = read(path, &bytes, &ExchangeTerms::of(config))?;
+        let terms = (&ExchangeTerms::of(config), &OrderTerms::of(config));
+        let read = read(path, &bytes, terms)?;
         return Ok(FirstRead { read: Some(read), looks, proof: Some(FileCheck::of(&bytes)) });
     }
     tracing::warn!(file = %path.display(), "the budgets file keeps changing: every ask is refused until the file stands still");
@@ -147,12 +149,13 @@ pub(crate) fn first_read(config: &Config) -> Result<FirstRead, Vec<LineError>> {
 fn read(
     path: &Path,
     bytes: &[u8],
-    terms: &ExchangeTerms,
+    (exchange, orders): (&ExchangeTerms, &OrderTerms),
 ) -> Result<(BudgetsFile, CampaignIndex), Vec<LineError>> {
     let file = budgets::file_of(path, bytes)?;
     let budgets: Vec<&Budget> = file.lines.iter().map(|line| &line.budget).collect();
-    let build = || of_file(path, terms, &budgets, now());
-    let campaign_index = memory::rebuilt(Part::Campaigns, build)?;
+    let build = || of_file(path, exchange, &budgets, now());
+    let campaign_index = memory::rebuilt(Part::Campaigns, build);
+    let campaign_index = orders::checked(path, orders, &budgets, campaign_index)?;
     Ok((file, campaign_index))
 }
 
@@ -172,7 +175,8 @@ impl Watcher {
         let indexes = Arc::new(Mutex::new(Indexes::default()));
         let clock = Clock::default();
         let to_bank = commands.clone();
-        let link = BankLink { commands, indexes: Arc::clone(&indexes), clock: clock.clone() };
+        let (at, known) = (clock.clone(), status.clone());
+        let link = BankLink { commands, indexes: Arc::clone(&indexes), clock: at, status: known };
         let seen = clock.clone();
         let share = config.budgets.end_share_max_percent;
         let edits =
@@ -283,7 +287,9 @@ impl Watch {
         }
         self.looks.judged(before);
         self.proof = bytes.as_deref().ok().map(FileCheck::of);
-        match bytes.and_then(|bytes| read(&self.path, &bytes, &self.exchange)) {
+        // Sessions change while the node runs, with `weir reload`.
+        let orders = OrderTerms::of(&self.status.config());
+        match bytes.and_then(|bytes| read(&self.path, &bytes, (&self.exchange, &orders))) {
             Ok((file, campaign_index)) => self.hand_over(file, campaign_index),
             Err(errors) => self.refuse(errors.iter().map(ToString::to_string).collect()),
         }
@@ -413,6 +419,8 @@ struct BankLink {
     commands: Commands<Command>,
     indexes: Arc<Mutex<Indexes>>,
     clock: Clock,
+    /// Has the configuration in force.
+    status: Status,
 }
 
 impl BankLink {
@@ -463,6 +471,10 @@ impl BankPort for BankLink {
         let snapshot = answer?.map_err(trouble)?.snapshot;
         tracing::info!(budgets = count, campaigns, snapshot, "budgets in force");
         Ok(())
+    }
+
+    fn judge_orders(&self, binding: &Binding) -> Vec<String> {
+        OrderTerms::of(&self.status.config()).faults(binding)
     }
 
     fn amend(&mut self, budgets: Vec<Budget>, reason: EditReason) -> Result<(), BankError> {

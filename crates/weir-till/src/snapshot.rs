@@ -6,6 +6,7 @@ use std::sync::Arc;
 use ledger::Bank;
 use table::{Map, Secret, TextMap};
 use weir_budgets::campaign_index::CampaignIndex;
+use weir_budgets::orders::OrderIndex;
 use wire::Handle;
 
 use crate::cells::SlotCells;
@@ -25,6 +26,8 @@ pub struct Snapshot {
     pub campaign_index: Arc<CampaignIndex>,
     /// ...and the slots of their budgets, by the campaign's slot in the campaign index.
     pub purses: Arc<[u32]>,
+    /// The budgets that limit orders.
+    pub orders: Arc<OrderIndex>,
     /// What the worker says of each slot, for the bank and for statements.
     pub cells: SlotCells,
 }
@@ -35,8 +38,8 @@ impl Snapshot {
         let slots = Map::with_capacity(secret, 0);
         let (campaign_index, purses) = (CampaignIndex::empty(), Arc::new([]));
         let (cells, names) = (SlotCells::new(0), Arc::new(Names::none()));
-        let units = Vec::new();
-        Arc::new(Snapshot { number: 0, slots, units, names, campaign_index, purses, cells })
+        let (units, orders) = (Vec::new(), Arc::default());
+        Arc::new(Snapshot { number: 0, slots, units, names, campaign_index, purses, orders, cells })
     }
 
     /// Is it a configuration, if perhaps one without budgets? Before the first one nobody knows which budgets there are.

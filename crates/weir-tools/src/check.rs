@@ -6,6 +6,7 @@ use std::path::Path;
 use vault_store::KekSource;
 use weir_budgets::budgets::{self, Budget};
 use weir_budgets::campaign_index::ExchangeTerms;
+use weir_budgets::orders;
 use weir_config::config::Config;
 use weir_config::doors::{DOORS, DoorSpec};
 
@@ -108,6 +109,9 @@ pub fn warnings(config: &Config, file: &Path, now: money::Instant) -> Vec<String
         let text = || format!("{}: {more} more {lines} of which the same is true", file.display());
         told.extend((more > 0).then(text));
     }
+    told.extend(
+        orders::crowded(&budgets, &file.display().to_string()).map(|told| told.to_string()),
+    );
     told.extend(insecure_notices(config, file, &budgets));
     told
 }

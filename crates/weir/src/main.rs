@@ -11,6 +11,7 @@ use admin_client::Options;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use door_transport::Transport;
 use tikv_jemalloc_ctl::{epoch, stats, thread};
+use weir_budgets::orders::{self, OrderTerms};
 use weir_budgets::{budgets, campaign_index};
 use weir_config::config::{self, Config, ConfigError};
 use weir_config::doors::{ADMIN, DOORS};
@@ -650,7 +651,8 @@ impl Found {
         let read = budgets::file_of(file, &budgets::bytes(file)?)?;
         let lines: Vec<_> = read.lines.iter().map(|line| &line.budget).collect();
         let terms = campaign_index::ExchangeTerms::of(config);
-        let campaigns = campaign_index::of_file(file, &terms, &lines, now())?.len();
+        let index = campaign_index::of_file(file, &terms, &lines, now());
+        let campaigns = orders::checked(file, &OrderTerms::of(config), &lines, index)?.len();
         Ok(Found { budgets: lines.len(), campaigns, templates: read.templates.iter().count() })
     }
 }

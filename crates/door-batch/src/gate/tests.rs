@@ -64,6 +64,7 @@ fn worker(probes: WorkerProbes) -> Bench {
         names: Arc::new(weir_till::Names::none()),
         campaign_index: CampaignIndex::empty(),
         purses: Arc::new([]),
+        orders: Arc::default(),
         cells: SlotCells::new(BUDGETS as usize),
     });
     Bench { door: BatchDoor::new(0, terms(), &counters), till }

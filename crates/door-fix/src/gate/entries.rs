@@ -388,6 +388,10 @@ fn client(config: &Config, entry: &FixSession, faults: &mut EntryFaults<'_>) -> 
     if certificate.is_some() && config.fix.tls_clients.is_empty() {
         faults.push("certificate_name", "no client shows a certificate; set fix.tls_clients");
     }
+    if entry.firm.len() > 64 || !entry.firm.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
+        let expected = "at most 64 characters of ASCII, without control characters";
+        faults.push("firm", format!("found {:?}, expected {expected}", entry.firm));
+    }
     let mut spec = SessionSpec::new("", "", "");
     (spec.keys, spec.limits, spec.route) = (keys, Some(Limits::None), route);
     spec.source_addresses = ranges.into_iter().flatten().collect();
@@ -593,6 +597,11 @@ mod tests {
         for (from, to, expected) in [
             ("name = \"v\"", "name = 1", "2: fix.venue.name: found 1, expected text in quotes"),
             ("target_comp_id = \"C\"", "target_comp_id = 1", "8: fix.session.target_comp_id: "),
+            (
+                "route = \"v\"",
+                "route = \"v\"\nfirm = \"\u{e9}\"",
+                "11: fix.session.firm: found \"\u{e9}\", expected at most 64",
+            ),
             ("name = \"v\"\n", "nam = \"v\"\n", "2: fix.venue.nam: there is no such key; did"),
             ("route", "rout", "10: fix.session.rout: there is no such key; did you mean route?"),
         ] {

@@ -109,7 +109,7 @@ fn problems() -> Value {
 
 /// A change without a field is refused.
 fn at_least_one_field(components: &mut Components) {
-    for name in ["Changes", "Limits", "Factors"] {
+    for name in ["Changes", "Limits", "Factors", "BoundOrders"] {
         if let Some(RefOr::T(Schema::Object(object))) = components.schemas.get_mut(name) {
             object.min_properties = Some(1);
         }

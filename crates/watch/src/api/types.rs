@@ -266,6 +266,45 @@ pub(super) struct Changes {
     #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "given")]
     #[schema(value_type = Spread, required = false)]
     pacing: Option<Spread>,
+    /// In place of all that it bound; null: it binds none.
+    #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "present")]
+    #[schema(value_type = Option<BoundOrders>, required = false)]
+    orders: Option<Option<BoundOrders>>,
+}
+
+/// The orders of the FIX door that a budget limits: those that have all that is named here, at least one thing.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"account": "A1", "side": "buy"}))]
+pub(super) struct BoundOrders {
+    /// Account (1).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^[ -~]{1,64}$")]
+    account: Option<String>,
+    /// Name of a session of the FIX door.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^[ -~]{1,64}$")]
+    session: Option<String>,
+    /// Firm of a session of the FIX door.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^[ -~]{1,64}$")]
+    firm: Option<String>,
+    /// Symbol (55).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(pattern = "^[ -~]{1,64}$")]
+    symbol: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    side: Option<OrderSide>,
+}
+
+/// `sell` has short sales, too; `short` has them alone.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum OrderSide {
+    Any,
+    Buy,
+    Sell,
+    Short,
 }
 
 /// What may be spent in each minute, hour, day, week and month of the budget's zone. The day is either here or in `daily`.
@@ -402,6 +441,9 @@ pub(super) struct NewBudget {
     #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "given")]
     #[schema(value_type = Switch, required = false)]
     status: Option<Switch>,
+    #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "given")]
+    #[schema(value_type = BoundOrders, required = false)]
+    orders: Option<BoundOrders>,
     /// The budget that binds it too: its id or its handle.
     #[serde(skip_serializing, default, deserialize_with = "given")]
     #[schema(value_type = Named, required = false)]
@@ -588,9 +630,18 @@ mod tests {
         assert_eq!(read("{}").len(), 0);
         assert_eq!(read(r#"{"daily":null}"#)["daily"], serde_json::Value::Null);
         assert_eq!(read(r#"{"limit":"1.5","status":"paused"}"#)["limit"], "1.5");
-        for bad in
-            [r#"{"limit":null}"#, r#"{"limt":"1"}"#, r#"{"limit":"1","limit":"2"}"#, "[]", "{} {}"]
-        {
+        let orders = r#"{"account":"A 1","side":"short"}"#;
+        assert_eq!(read(&format!(r#"{{"orders":{orders}}}"#))["orders"].to_string(), orders);
+        assert_eq!(read(r#"{"orders":null}"#)["orders"], serde_json::Value::Null);
+        for bad in [
+            r#"{"orders":{"side":"long"}}"#,
+            r#"{"orders":{"acount":"A"}}"#,
+            r#"{"limit":null}"#,
+            r#"{"limt":"1"}"#,
+            r#"{"limit":"1","limit":"2"}"#,
+            "[]",
+            "{} {}",
+        ] {
             assert!(!reads::<Changes>(bad), "{bad}");
         }
     }

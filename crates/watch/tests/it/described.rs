@@ -141,6 +141,7 @@ fn the_document_is_whole_and_strict() {
     for body in [
         "Patch",
         "Changes",
+        "BoundOrders",
         "Reasoned",
         "Undo",
         "Create",

@@ -13,6 +13,7 @@ use super::{
     DURATION_S_MAX, Format, LIST_MAX, MARKUP_BYTES_MAX, MODIFIERS_MAX, TEXT_BYTES_MAX,
 };
 use crate::budgets::{self, FIELDS};
+use crate::orders;
 
 const PAGE: &str = include_str!("../../../../docs/campaigns.md");
 
@@ -47,6 +48,7 @@ fn objects() -> Vec<(&'static str, Vec<&'static str>)> {
         ("/$defs/segments", SEGMENTS_FIELDS.to_vec()),
         ("/$defs/video", VIDEO_FIELDS.to_vec()),
         ("/$defs/creative", CREATIVE_FIELDS.to_vec()),
+        ("/$defs/orders", orders::KEYS.to_vec()),
     ];
     let lists = [
         "/$defs/texts",

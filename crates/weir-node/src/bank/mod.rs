@@ -38,6 +38,7 @@ use table::ring::{Receiver, SendError, Sender};
 use table::{Map, Secret};
 use weir_budgets::budgets::Budget;
 use weir_budgets::campaign_index::CampaignIndex;
+use weir_budgets::orders::Bindings;
 use weir_pacer::{Pacer, PacerOptions, Pacing, Standing};
 use wire::{BudgetName, Handle, Verdict};
 
@@ -121,6 +122,7 @@ pub(crate) struct BankThread {
     /// How long seals take at present.
     sealing_ms: u64,
     campaign_index: Arc<CampaignIndex>,
+    bindings: Bindings,
     snapshot: u32,
     out: Out,
     clock: NodeClock,
@@ -217,7 +219,6 @@ impl BankThread {
         tick_ms: u64,
         probes: BankProbes,
     ) -> std::io::Result<BankThread> {
-        let cells = links.iter().map(|_| SlotCells::new(0)).collect();
         let BankProbes { bank: Probes { laps, thread }, writer: probes } = probes;
         thread.sign();
         let begun = Box::new(move || probes.thread.sign());
@@ -245,6 +246,7 @@ impl BankThread {
         Ok(BankThread {
             clock,
             bank,
+            cells: links.iter().map(|_| SlotCells::new(0)).collect(),
             links,
             commands,
             secret,
@@ -257,12 +259,12 @@ impl BankThread {
             titles: Vec::new(),
             key_alarm: KeyAlarm::default(),
             callers: None,
-            cells,
             resolved: Vec::new(),
             generation: 0,
             awaited: None,
             sealing_ms: 0,
             campaign_index: CampaignIndex::empty(),
+            bindings: Bindings::default(),
             snapshot: 0,
             out,
             journal,
@@ -768,6 +770,7 @@ impl BankThread {
             // Budgets that an earlier run knew have not changed, but their purses are empty.
             self.bank.open_all(&mut out);
         }
+        self.bindings.replace(&budgets);
         self.take_plans(budgets, &edited);
         self.campaign_index = campaign_index;
         self.snapshot += 1;
@@ -789,9 +792,10 @@ impl BankThread {
         let mut out = Out::default();
         self.note(reason, &mut out);
         self.bank.amend(&specs, &mut out).map_err(Refusal::Specs)?;
+        let binds = self.bindings.amend(&budgets);
         self.take_plans(budgets, &edited);
-        if renames {
-            // Workers look handles up in their snapshot, which never changes.
+        if renames || binds {
+            // Workers look handles and bindings up in their snapshot, which never changes.
             self.snapshot += 1;
             self.send_snapshots(now_ms);
         }
@@ -885,6 +889,7 @@ impl BankThread {
                 names: Arc::clone(&names),
                 campaign_index: Arc::clone(&self.campaign_index),
                 purses: Arc::clone(&purses),
+                orders: Arc::clone(self.bindings.index()),
                 cells: cells.clone(),
             };
             let paces = self.pacer.copy(&all);

@@ -8,6 +8,7 @@ use door_transport::Handle;
 use ledger::{Amount, Door, EditReason, Hold, Need, Origin};
 use probe::HandClock;
 use table::ring;
+use weir_budgets::orders::OrderKeys;
 use weir_budgets::templates::Templates;
 use weir_config::config::Config;
 use weir_door::{DoorFacts, DoorSet};
@@ -217,6 +218,44 @@ fn what_was_made_is_no_part_of_a_configuration_and_outlives_it() {
     assert_eq!(snapshot.names.find("llm/a"), None);
     assert_eq!(snapshot.units.len(), usize::try_from(BUDGETS).unwrap());
     assert_eq!(bench.open("llm/a"), Ok(made), "it is still there");
+}
+
+/// Whoever has a configuration keeps it; another binding comes with the next one.
+#[test]
+fn a_binding_reaches_workers_with_a_snapshot_of_its_own() {
+    let mut bench = Bench::new();
+    bench.configure_with(
+        "{\"id\":1,\"limit\":\"1\",\"orders\":{\"account\":\"A\"}}\n{\"id\":2,\"limit\":\"1\"}\n",
+    );
+    let next = |bench: &mut Bench| {
+        bench.until(|bench| match bench.down.recv() {
+            Some(Down::Snapshot(snapshot, _)) => Some(snapshot),
+            _ => None,
+        })
+    };
+    let bound = |snapshot: &weir_till::Snapshot| {
+        let (account, side) = (&b"A"[..], weir_budgets::orders::Side::Buy);
+        let order = OrderKeys { account, session: b"", firm: b"", symbol: b"", side };
+        let mut legs = Vec::new();
+        let found = snapshot.orders.bind(&order, &mut legs);
+        found.map(|()| legs.iter().map(|leg| leg.budget).collect::<Vec<_>>())
+    };
+    let first = next(&mut bench);
+    let file = bench.data.path().join("amended.jsonl");
+    std::fs::write(&file, "{\"id\":2,\"limit\":\"2\",\"orders\":{\"side\":\"any\"}}\n").unwrap();
+    let mut amend = |orders: bool| {
+        let mut budgets = weir_budgets::budgets::read(&file).unwrap();
+        budgets[0].orders.take_if(|_| !orders);
+        let reason = EditReason { who: "a test".into(), why: "".into(), edits: Vec::new() };
+        let (reply, amended) = mpsc::channel();
+        bench.commands.send(Command::Amend { budgets, reason, reply }).unwrap();
+        bench.until(|_| amended.try_recv().ok()).unwrap();
+        // What is no binding makes no snapshot.
+        (orders, bench.thread.snapshot)
+    };
+    assert_eq!([amend(false), amend(true)], [(false, 1), (true, 2)]);
+    let second = next(&mut bench);
+    assert_eq!((bound(&first), bound(&second)), (Ok(vec![1]), Ok(vec![1, 2])));
 }
 
 /// A worker that is told whose budget a grant was made from hears of the budget itself first, where it was made on its first ask.

@@ -4,12 +4,12 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::Output;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::operating::{call, session, wait_state};
 use super::venues::{accept, listeners};
 use super::{Client, SESSION, door, field, setup};
-use crate::support::{Node, output, stderr, stdout, text, wait_for, weir};
+use crate::support::{Node, line, output, stderr, stdout, text, wait_for, weir};
 
 const REMOVED: &str = "session removed from the configuration";
 const CHANGED: &str = "session changed in the configuration";
@@ -368,4 +368,45 @@ fn reloads_at_once_leave_whole_sessions() {
         assert_eq!(names(&node).len(), 2 - round % 2);
         is_echoed(&mut first, &format!("order-{round}"));
     }
+}
+
+/// Whose orders a budget can limit follows from the sessions in force, for the file, the API and `weir check`.
+#[test]
+fn bindings_name_sessions_and_firms_that_there_are() {
+    let with_firm = format!("{SESSION}firm = \"F\"\n");
+    let bound = |id, orders: &str| line(id, "10", &format!(",\"orders\":{orders}"));
+    let node = setup(&with_firm).start();
+    let both = bound(1, r#"{"session":"CLIENT1","firm":"F"}"#);
+    node.reload(&both);
+    let budget = json!({"id": "2", "name": "x", "unit": "count", "limit": "5", "orders": {"session": "CLIENT2", "side": "buy"}});
+    let create = json!({"budget": budget, "why": "a new desk"});
+    let (status, told) = call(node.admin, "POST", "/v1/budgets", &create);
+    let why = "orders.session: found \"CLIENT2\", expected the name of a fix.session; known here: CLIENT1";
+    assert!(status == 422 && told.to_string().contains(&why.replace('"', "\\\"")), "{told}");
+    reloads(&node, &format!("{with_firm}{}", client("CLIENT2", "echo")));
+    let (status, told) = call(node.admin, "POST", "/v1/budgets", &create);
+    assert_eq!((status, &told["config"]["orders"]), (201, &budget["orders"]), "{told}");
+
+    let wrong = format!("{both}{}", bound(3, r#"{"firm":"G","side":"any"}"#));
+    node.replace_budgets(&wrong);
+    let why = ":2: orders.firm: found \"G\", expected the key firm of a fix.session; known here: F";
+    let is_told = |stat: &Value| {
+        let errors = stat["budgets_file"]["errors"].as_array().cloned().unwrap_or_default();
+        errors.iter().any(|error| error.as_str().is_some_and(|error| error.ends_with(why)))
+    };
+    node.wait_stat("the file to be refused", is_told);
+    let (config, file) = (folder(&node).join("weir.toml"), node.budgets_file());
+    let check = ["check", "--config", text(&config), "--budgets", text(&file)];
+    let told = output(weir().args(check));
+    assert_eq!(told.status.code(), Some(1));
+    assert!(stderr(&told).contains(why), "{}", stderr(&told));
+    let crowd: String = (1..=9).map(|id| bound(id, r#"{"symbol":"X"}"#)).collect();
+    std::fs::write(&file, crowd).unwrap();
+    let told = output(weir().args(check));
+    assert_eq!(told.status.code(), Some(0), "{}", stderr(&told));
+    assert!(
+        stderr(&told).contains("one order could fit the bindings of 9 budgets"),
+        "{}",
+        stderr(&told)
+    );
 }
