@@ -10,6 +10,7 @@ mod credentials;
 pub mod desk;
 pub mod entries;
 mod latency;
+pub mod limits;
 mod passwords;
 
 use std::net::SocketAddr;

@@ -1,0 +1,191 @@
+//! What an order asks of its budgets, and how its client hears that it may not leave. Pure; no session has `limits = "budgets"` yet.
+
+use std::fmt;
+
+use gate_orders::{Leg, LegAmounts, Refusal};
+use ledger::{Amount, NamedKind, NamedLeg, NamedRefusal, NamedSay};
+use weir_budgets::orders::Unbound;
+use wire::Verdict;
+
+/// Returns what the ledger is asked for: the amounts of all legs of an order, granted together or not at all.
+#[must_use]
+pub fn ask(key: u128, label: &str, amounts: impl Iterator<Item = (u64, LegAmounts)>) -> NamedSay {
+    let leg = |(budget, of): (u64, LegAmounts)| {
+        // In the order of `ledger::Line::SPENT`.
+        let spent = [of.settled, of.over_settled, of.late, of.inferred, of.unknown_order];
+        NamedLeg { budget, amounts: ledger::LegAmounts { hold: of.hold, spent } }
+    };
+    NamedSay { kind: NamedKind::Ask, key, label: label.into(), legs: amounts.map(leg).collect() }
+}
+
+/// Why an order does not leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Denied {
+    /// No budget binds it, or too many.
+    Unbound(Unbound),
+    /// It cannot be counted.
+    Order(Refusal),
+    /// A budget has less left, or is closed.
+    Leg {
+        /// The budget.
+        leg: Leg,
+        /// Which of its limits, or how it is closed.
+        why: Verdict,
+        /// What it has left.
+        left: Amount,
+    },
+    /// The ledger did not judge it: it is busy, or did not answer in time.
+    Unanswered,
+    /// Nothing can be sealed.
+    Journal,
+}
+
+impl Denied {
+    /// Returns what the ledger's refusal of an ask with these legs means.
+    #[must_use]
+    pub fn of(refusal: NamedRefusal, legs: &[Leg]) -> Denied {
+        match refusal {
+            NamedRefusal::Leg { leg, why, left } => match legs.get(leg) {
+                Some(leg) => Denied::Leg { leg: *leg, why, left },
+                None => Denied::Unanswered,
+            },
+            NamedRefusal::Journal => Denied::Journal,
+            NamedRefusal::Busy | NamedRefusal::NoDoor | NamedRefusal::Wrong(_) => {
+                Denied::Unanswered
+            }
+        }
+    }
+
+    /// Reports whether a limit is at fault.
+    fn is_limit(self) -> bool {
+        use Verdict::{DayExhausted, Exhausted, PurseEmpty, WindowExhausted};
+        match self {
+            Denied::Leg { why, .. } => {
+                matches!(why, Exhausted | DayExhausted | WindowExhausted | PurseEmpty)
+            }
+            Denied::Order(refusal) => refusal == Refusal::Range,
+            Denied::Unbound(_) | Denied::Unanswered | Denied::Journal => false,
+        }
+    }
+
+    /// OrdRejReason (103) of the refused order. FIX 4.2 knows only 0 to 8.
+    #[must_use]
+    pub fn order_reason(self, is_42: bool) -> &'static str {
+        match self {
+            _ if self.is_limit() => "3",
+            _ if is_42 => "0",
+            Denied::Order(Refusal::Quantity(_)) => "13",
+            _ => "99",
+        }
+    }
+
+    /// CxlRejReason (102) of a refused replace: a decision of the broker.
+    #[must_use]
+    pub fn replace_reason(self, is_42: bool) -> &'static str {
+        if is_42 { "2" } else { "99" }
+    }
+}
+
+/// Text (58): the budget, the check, and what is left.
+impl fmt::Display for Denied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Denied::Unbound(unbound) => unbound.fmt(f),
+            Denied::Order(refusal) => refusal.fmt(f),
+            Denied::Unanswered => f.write_str("the limits were not checked in time; send it again"),
+            Denied::Journal => f.write_str("the gate cannot record orders at present"),
+            Denied::Leg { leg: Leg { budget, unit }, why, left } => {
+                let limit = match why {
+                    Verdict::Paused => return write!(f, "budget {budget} is paused"),
+                    Verdict::NotStarted => return write!(f, "budget {budget} has not begun"),
+                    Verdict::Ended => return write!(f, "budget {budget} has ended"),
+                    Verdict::DayExhausted => "daily limit",
+                    Verdict::WindowExhausted => "limit of a window",
+                    Verdict::PurseEmpty => "money in use elsewhere",
+                    _ => "limit",
+                };
+                write!(f, "budget {budget}: {limit}; {} {unit} left", unit.format(*left))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gate_orders::{Order, Size, Version};
+    use ledger::Line;
+    use weir_budgets::budgets;
+    use weir_budgets::orders::{Bindings, OrderKeys, Side};
+
+    use super::*;
+
+    const FILE: &str = r#"{"id":7,"limit":"5000","orders":{"account":"A1"}}
+{"id":9,"unit":"count","limit":"100","orders":{"symbol":"X","side":"buy"}}
+"#;
+
+    fn legs() -> Vec<Leg> {
+        let lines = budgets::file_of("b.jsonl".as_ref(), FILE.as_bytes()).unwrap().lines;
+        let all: Vec<_> = lines.into_iter().map(|line| line.budget).collect();
+        let (mut bindings, mut legs) = (Bindings::default(), Vec::new());
+        bindings.replace(&all);
+        let order =
+            OrderKeys { account: b"A1", session: b"s", firm: b"", symbol: b"X", side: Side::Buy };
+        bindings.index().bind(&order, &mut legs).unwrap();
+        legs
+    }
+
+    #[test]
+    fn an_order_asks_each_of_its_budgets_for_what_it_counts() {
+        let number = |text: &[u8]| fix::Decimal::parse(text).unwrap();
+        let size = Size::Quantity { quantity: number(b"30"), price: number(b"10.0000001") };
+        let order = Order::open(&legs(), number(b"1"), &Version { number: 1, size }).unwrap();
+        let said = ask(5, "desk ORD1", order.amounts());
+        let held: Vec<(u64, i64)> =
+            said.legs.iter().map(|leg| (leg.budget, leg.amounts.hold.get())).collect();
+        assert_eq!((said.kind, said.key, &*said.label), (NamedKind::Ask, 5, "desk ORD1"));
+        assert_eq!(held, [(7, 300_000_003), (9, 30)], "micros of money, rounded up; pieces");
+        let [settled, over_settled, late, inferred, unknown_order] =
+            [1, 2, 3, 4, 5].map(Amount::new);
+        let hold = Amount::ZERO;
+        let all = LegAmounts { hold, settled, over_settled, late, inferred, unknown_order };
+        let spent = ask(5, "", [(7, all)].into_iter()).legs[0].amounts.spent;
+        let named = Line::SPENT.map(Line::name).into_iter().zip(spent.map(Amount::get));
+        let lines = ["settled", "over_settled", "late", "inferred", "unknown_order"];
+        assert!(named.eq(lines.into_iter().zip(1..)), "each on its own line");
+    }
+
+    /// 103 and 102 as of FIX 4.4, and as of 4.2; 58.
+    #[test]
+    fn each_refusal_has_its_reason_and_its_text() {
+        let leg = |leg, why, left| {
+            Denied::of(NamedRefusal::Leg { leg, why, left: Amount::new(left) }, &legs())
+        };
+        let zero = fix::Decimal::parse(b"0").unwrap();
+        for (denied, reason, old, text) in [
+            (leg(0, Verdict::Exhausted, 12_500_000), "3", "3", "budget 7: limit; 12.50 USD left"),
+            (leg(1, Verdict::DayExhausted, 4), "3", "3", "budget 9: daily limit; 4 count left"),
+            (leg(1, Verdict::WindowExhausted, 0), "3", "3", "budget 9: limit of a window; 0 count"),
+            (leg(0, Verdict::PurseEmpty, 0), "3", "3", "budget 7: money in use elsewhere; 0"),
+            (leg(0, Verdict::Paused, 0), "99", "0", "budget 7 is paused"),
+            (leg(0, Verdict::NotStarted, 0), "99", "0", "budget 7 has not begun"),
+            (leg(1, Verdict::Ended, 0), "99", "0", "budget 9 has ended"),
+            (Denied::Unbound(Unbound::NoBudget), "99", "0", "no budget"),
+            (
+                Denied::Unbound(Unbound::TooMany(9)),
+                "99",
+                "0",
+                "9 budgets bind the order, at most 8",
+            ),
+            (Denied::Order(Refusal::Range), "3", "3", "out of range"),
+            (Denied::Order(Refusal::Quantity(zero)), "13", "0", "quantity 0: expected more than 0"),
+            (Denied::Order(Refusal::Price(zero)), "99", "0", "price 0: expected more than 0"),
+            (Denied::of(NamedRefusal::Busy, &[]), "99", "0", "the limits were not checked in time"),
+            (Denied::of(NamedRefusal::Journal, &[]), "99", "0", "the gate cannot record orders"),
+        ] {
+            let reasons = (denied.order_reason(false), denied.order_reason(true));
+            assert_eq!(reasons, (reason, old), "{denied}");
+            assert_eq!((denied.replace_reason(false), denied.replace_reason(true)), ("99", "2"));
+            assert!(denied.to_string().starts_with(text), "{denied}: expected {text}");
+        }
+    }
+}
