@@ -110,16 +110,10 @@ impl Grant {
         }
     }
 
-    /// The mark of a hold whose page was looked up.
+    /// The mark of a hold whose page was looked up, and whether it was clicked.
     #[inline]
-    pub(crate) fn mark_in(&self, found: Result<usize, usize>, seq: u32) -> Mark {
-        found.map_or(Mark::Open, |found| self.marks[found].1.mark(seq))
-    }
-
-    /// Was a hold clicked whose page was looked up?
-    #[inline]
-    pub(crate) fn is_clicked_in(&self, found: Result<usize, usize>, seq: u32) -> bool {
-        found.is_ok_and(|found| self.marks[found].1.is_clicked(seq))
+    pub(crate) fn state_in(&self, found: Result<usize, usize>, seq: u32) -> (Mark, bool) {
+        found.map_or((Mark::Open, false), |found| self.marks[found].1.state(seq))
     }
 
     /// What a hold was settled with; `None` if that is not known, or it is not settled.

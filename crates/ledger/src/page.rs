@@ -140,13 +140,14 @@ impl Page {
 
     #[inline]
     pub(crate) fn mark(&self, seq: u32) -> Mark {
-        let bits = self.marks[Page::byte_of(seq)] >> Page::shift_of(seq) & !CLICKED & 0xF;
-        Mark::ALL[usize::from(bits)]
+        self.state(seq).0
     }
 
+    /// What became of a hold, and whether it was clicked: one look for both.
     #[inline]
-    pub(crate) fn is_clicked(&self, seq: u32) -> bool {
-        self.marks[Page::byte_of(seq)] >> Page::shift_of(seq) & CLICKED != 0
+    pub(crate) fn state(&self, seq: u32) -> (Mark, bool) {
+        let bits = self.marks[Page::byte_of(seq)] >> Page::shift_of(seq) & 0xF;
+        (Mark::ALL[usize::from(bits & !CLICKED)], bits & CLICKED != 0)
     }
 
     pub(crate) fn click(&mut self, seq: u32) {
@@ -312,7 +313,7 @@ mod tests {
     fn a_click_stays_whatever_becomes_of_its_hold() {
         let mut page = Page::new();
         page.click(3);
-        let clicked = |page: &Page| [2, 3, 4].map(|seq| page.is_clicked(seq));
+        let clicked = |page: &Page| [2, 3, 4].map(|seq| page.state(seq).1);
         for mark in Mark::ALL {
             page.set_mark(3, mark);
             page.set_mark(2, mark);

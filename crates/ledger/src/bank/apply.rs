@@ -586,12 +586,12 @@ impl Bank {
         let not_possible = || Err(ReplayError::NotPossible { grant: number, seq, verdict });
         let Some(mark) = Mark::of(verdict) else { return not_possible() };
         let found = grant.find_page(seq);
-        let before = grant.mark_in(found, seq);
+        let (before, was_clicked) = grant.state_in(found, seq);
         let sound = (Amount::ZERO..=money::ASK_MAX).contains(&amount)
             && (Amount::new(1)..=money::ASK_MAX).contains(&hold.amount)
             && hold.seq <= SEQ_MAX
             && (!keeps_rest || mark == Mark::Settled && amount < hold.amount)
-            && clicked == (mark.is_settled() && grant.is_clicked_in(found, seq));
+            && clicked == (mark.is_settled() && was_clicked);
         if !sound {
             return not_possible();
         }
@@ -652,11 +652,11 @@ impl Bank {
         let (number, seq) = (hold.grant, hold.seq);
         let grant = self.grants.get_mut(number).ok_or(ReplayError::NoGrant(number))?;
         let found = grant.find_page(seq);
-        let mark = grant.mark_in(found, seq);
+        let (mark, was_clicked) = grant.state_in(found, seq);
         let sound = (Amount::new(1)..=money::ASK_MAX).contains(&hold.amount)
             && seq <= SEQ_MAX
             && billed == mark.is_settled()
-            && !grant.is_clicked_in(found, seq);
+            && !was_clicked;
         if !sound {
             let verdict = mark.verdict();
             return Err(ReplayError::NotPossible { grant: number, seq, verdict });

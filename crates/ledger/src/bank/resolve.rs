@@ -57,8 +57,7 @@ impl Bank {
             return refused(Verdict::BadAmount);
         }
         let (slot, page) = (grant.slot, grant.page(hold.seq));
-        let mark = page.map_or(Mark::Open, |page| page.mark(hold.seq));
-        let was_clicked = page.is_some_and(|page| page.is_clicked(hold.seq));
+        let (mark, was_clicked) = page.map_or((Mark::Open, false), |page| page.state(hold.seq));
         match judge(grant, mark, &request) {
             Judgement::Refuse(verdict) => refused(verdict),
             Judgement::Repeat(verdict) => self.again(verdict, &request, kept.is_some(), out),
@@ -112,9 +111,9 @@ impl Bank {
             return Resolution::refused(Verdict::TooOld);
         };
         let found = grant.find_page(hold.seq);
-        let mark = grant.mark_in(found, hold.seq);
+        let (mark, was_clicked) = grant.state_in(found, hold.seq);
         let (verdict, amount) = (mark.verdict(), None);
-        if grant.is_clicked_in(found, hold.seq) {
+        if was_clicked {
             return Resolution { verdict, amount, judged: Handled::Before };
         }
         if found.is_err() && self.pages >= self.options.pages_max {
