@@ -408,7 +408,7 @@ fn clicks_that_cannot_be_are_refused() {
         (&[counted(bill.clone()), counted(click.clone())], true),
         (&[click.clone(), click.clone()], false),
         (&[counted(click.clone())], false),
-        (&[bill.clone()], false),
+        (std::slice::from_ref(&bill), false),
         (&[click.clone(), counted(bill.clone())], false),
     ];
     for (records, fits) in rows {
