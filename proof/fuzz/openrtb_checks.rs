@@ -91,7 +91,7 @@ impl Careless {
             cid: "camp",
             width: 300,
             height: 250,
-            notice_ids: NoticeIds { start: b"", ends: [b"hold"; 3] },
+            notice_ids: NoticeIds { start: b"", ends: [b"hold"; 3], click: None },
             expires_s: None,
             slot_in_pod: None,
         }

@@ -62,6 +62,17 @@ happenings! {
     LowPrice = "price_too_low", "Billing notices of second-price auctions with a price below `openrtb.price_share_min_bp` of the bid; booked at the bid's price.";
     FirstPrice = "price_not_bid", "Billing notices of first-price auctions with a price that is not near the bid; booked at the bid's price.";
     MarkupPrice = "price_in_markup", "Billing notices from markup with another price than the bid; booked at the bid's price.";
+    Click = "clicks", "Genuine clicks, counted or not: `/n/click/`, `/n/track/`.";
+    ClickTaken = "clicks_taken", "Clicks that count, with their impression: now, or once it is billed.";
+    ClickRepeat = "click_repeats", "Clicks that were taken before; sent on, not counted.";
+    ClickCrawler = "click_crawlers", "Clicks of programs, by their `User-Agent` or without one; sent on, not counted.";
+    ClickPrefetch = "click_prefetches", "Clicks of browsers that load ahead (`Purpose`, `Sec-Purpose`); sent on, not counted.";
+    ClickHead = "click_heads", "Clicks with `HEAD`; sent on, not counted.";
+    ClickTest = "click_tests", "Clicks on bids of test requests; sent on, not counted.";
+    ClickTooOld = "clicks_too_old", "Clicks on bids that nothing is known of any more; sent on, not counted.";
+    ClickUnsealed = "clicks_unsealed", "Clicks while nothing can be sealed, or too many wait; sent on, not counted.";
+    ClickGone = "clicks_gone", "Clicks on creatives that are gone or lead nowhere; answered 404, or `openrtb.click_fallback`.";
+    ClickHurried = "clicks_hurried", "Clicks answered before their seal, which took longer than 100 ms.";
     CapBusy = "profile_log_full", "Billing notices answered 429: the profiles' log is behind.";
 }
 

@@ -13,6 +13,7 @@
 
 #![forbid(unsafe_code)]
 
+mod click;
 mod cost;
 pub mod counts;
 mod currency;
@@ -35,15 +36,16 @@ use std::time::Duration;
 use door_transport::{ConnId, Out, Peer, Step};
 use gate_auction::{Choice, Counters, Fates, Scratch};
 use gate_profile::{Cap, Profile, Profiles};
-use ledger::note::NOTE_LEN;
+use ledger::note::{NOTE_END_LEN, NOTE_LEN, NOTE_START_LEN, SEALED_END_LEN, SEALED_START_LEN};
 use ledger::token::SEQ_MAX;
-use ledger::{Action, Amount, Door as Origins, Handled, Hold, Origin, Resolution};
+use ledger::{Action, Amount, Door as Origins, Handled, Hold, KeyRing, Origin, Resolution};
 use money::{CurrencyCode, Instant};
 use openrtb::{
-    Answer, Bid, BidId, BidRequest, Event, Front, Gate, MACRO_BILL, Mtype, NoBidForm, NoBidReason,
-    Notice, NoticeIds, NoticeKind, NoticeStatus, Noticed, Outcome, Passed, PriceText, Violation,
+    Answer, Bid, BidId, BidRequest, Click, Clicked, Event, Front, Gate, MACRO_BILL, Mtype,
+    NoBidForm, NoBidReason, Notice, NoticeIds, NoticeKind, NoticeStatus, Noticed, Outcome, Passed,
+    PriceText, Redirect, Violation, asks_click,
 };
-use weir_budgets::campaign_index::CampaignIndex;
+use weir_budgets::campaign_index::{CampaignIndex, PinnedRate, ServedCreative};
 use weir_config::config::Config;
 use weir_config::doors::{hosts, http_limits};
 use weir_door::{Door, DoorOutbox, Heard, Outcomes, RequestKind, WorkerCounters};
@@ -60,7 +62,7 @@ use self::note::{Naming, Note};
 use self::surveys::Surveys;
 use self::translate::{Lists, Terms, User, id_hash};
 use self::viewer::{no_bid_reason, read_viewer};
-use self::waiting::WaitingNotice;
+use self::waiting::{Waiting, WaitingClick, WaitingNotice};
 
 /// The door's settings, the same for all workers.
 #[derive(Debug)]
@@ -74,6 +76,8 @@ pub struct BidTerms {
     /// How long after a hold's deadline its notices are judged.
     judged_ms: u64,
     expires_s: u32,
+    /// Where clicks lead that have no place of their own.
+    click_fallback: Option<Redirect>,
 }
 
 impl BidTerms {
@@ -106,6 +110,12 @@ impl BidTerms {
             ..openrtb::Settings::default()
         };
         settings.check().map_err(|error| error.to_string())?;
+        let click_fallback = match o.click_fallback.as_str() {
+            "" => None,
+            address => Some(Redirect::to(address).ok_or_else(|| {
+                format!("click_fallback = {address:?}: expected http:// or https:// and 1 to 2,048 bytes in all, without blanks")
+            })?),
+        };
         Ok(BidTerms {
             settings,
             terms: Terms::new(config),
@@ -118,6 +128,7 @@ impl BidTerms {
             waiting_max: o.notices_waiting_max,
             judged_ms: config.ledger.billing_ms + config.ledger.late_ms,
             expires_s: small(config.ledger.billing_ms / 1_000),
+            click_fallback,
         })
     }
 }
@@ -138,9 +149,13 @@ struct NodeBidder {
     facts: Arc<BidTerms>,
     profiles: Profiles,
     room: BidRoom,
-    waiting: Pending<WaitingNotice>,
+    waiting: Pending<Waiting>,
     /// Those of `waiting` that wait for the profiles' log first.
     logged: DueQueue<u32>,
+    /// Clicks of `waiting`, with their numbers: answered by then, sealed or not.
+    hurried: DueQueue<(u32, u64)>,
+    /// How many waited so far.
+    clicks: u64,
     why: Counters,
     surveys: Surveys,
     counts: Counts,
@@ -185,6 +200,8 @@ impl OpenRtbDoor {
                 room: BidRoom::default(),
                 waiting: Pending::new(facts.waiting_max),
                 logged: DueQueue::default(),
+                hurried: DueQueue::default(),
+                clicks: 0,
                 why: Counters::new(0),
                 surveys: Surveys::new(facts.survey_every),
                 counts: Counts::default(),
@@ -264,10 +281,20 @@ impl Door for OpenRtbDoor {
         outbox: &mut DoorOutbox<'_, '_, S, door_http::Session>,
     ) {
         let waited = self.bidder.waiting.close(reply.index);
-        let waiting = waited.expect("answered once, while it waits");
-        let status = BidGate { openrtb: &mut self.bidder, till }.noticed(&waiting, resolution);
-        let answer = openrtb::noticed(status);
-        outbox.answer(waiting.conn, |session, out| session.answer(out, &answer));
+        let mut gate = BidGate { openrtb: &mut self.bidder, till };
+        match waited.expect("answered once, while it waits") {
+            Waiting::Notice(waiting) => {
+                let answer = openrtb::noticed(gate.noticed(&waiting, resolution));
+                outbox.answer(waiting.conn, |session, out| session.answer(out, &answer));
+            }
+            Waiting::Click(WaitingClick { conn, status, .. }) => {
+                gate.count_click(resolution);
+                if let Some(status) = status {
+                    let answer = openrtb::clicked(&status);
+                    outbox.answer(conn, |session, out| session.answer(out, &answer));
+                }
+            }
+        }
     }
 
     fn heard<S>(
@@ -281,14 +308,33 @@ impl Door for OpenRtbDoor {
         }
     }
 
-    /// Sends to the bank what was waiting for the profiles' log.
-    fn turn<S>(&mut self, till: &mut Till, _: &mut DoorOutbox<'_, '_, S, door_http::Session>) {
-        let NodeBidder { logged, profiles, .. } = &mut self.bidder;
+    /// Sends to the bank what was waiting for the profiles' log, and sends on who clicked and has waited for a seal.
+    fn turn<S>(&mut self, till: &mut Till, outbox: &mut DoorOutbox<'_, '_, S, door_http::Session>) {
+        let NodeBidder { logged, profiles, hurried, waiting, counts, .. } = &mut self.bidder;
+        if !hurried.is_empty() {
+            let steady_ms = till.clock.steady_ms();
+            while let Some((index, number)) = hurried.next_due(steady_ms) {
+                let Some(Waiting::Click(click)) = waiting.get_mut(index) else { continue };
+                let Some(status) = click.status.take_if(|_| click.number == number) else {
+                    continue;
+                };
+                counts.add(Happening::ClickHurried, 1);
+                let answer = openrtb::clicked(&status);
+                outbox.answer(click.conn, |session, out| session.answer(out, &answer));
+            }
+        }
         logged.reached(profiles.written());
         while let Some(index) = self.bidder.logged.next_due(0) {
-            let waiting = *self.bidder.waiting.get_mut(index).expect("it waits until it is closed");
+            let waiting = self.bidder.waiting.get_mut(index).expect("it waits until it is closed");
+            let Waiting::Notice(waiting) = waiting else { continue };
+            let waiting = *waiting;
             BidGate { openrtb: &mut self.bidder, till }.send_notice(index, &waiting);
         }
+    }
+
+    fn wait_ms(&self, till: &mut Till) -> Option<u64> {
+        let hurried = Some(&self.bidder.hurried).filter(|hurried| !hurried.is_empty())?;
+        hurried.wait_ms(till.clock.steady_ms())
     }
 
     fn waiting(&self) -> usize {
@@ -396,6 +442,10 @@ impl Gate for BidGate<'_> {
         noticed
     }
 
+    fn click(&mut self, conn: ConnId, click: &Click<'_>) -> Clicked {
+        self.take_click(conn, click)
+    }
+
     fn is_starting(&self) -> bool {
         self.till.is_starting()
     }
@@ -446,7 +496,7 @@ impl BidGate<'_> {
                 return Noticed::Now(NoticeStatus::Unknown);
             }
         };
-        if note.kind.is_some_and(|kind| kind != notice.kind) {
+        if note.click || note.kind.is_some_and(|kind| kind != notice.kind) {
             counts.add(Happening::WrongKind, 1);
             return Noticed::Now(NoticeStatus::Unknown);
         }
@@ -635,25 +685,17 @@ impl BidGate<'_> {
         let currency = room.currency.unwrap_or(BidCurrency::own(facts.currency));
         let price_micros = currency.price_micros(choice.price, choice.floor);
         let rate = currency.rate(snapshot.campaign_index.rate(choice.slot));
-        let note = Note {
-            campaign: choice.campaign,
-            user: room.viewer.key(),
-            price_micros,
-            currency: Some(currency.code()).filter(|code| *code != facts.currency),
-            multiplier_micros: imp.multiplier_micros,
-            rate: rate.expect("who cannot bid in the currency does not"),
-            capped: !shown.caps.is_empty(),
-            test: held.hold.is_none(),
-            creative: creative_number(shown.item),
-            kind: None,
-            naming: Naming::of(request, imp, choice.deal),
-        };
+        let sent = (price_micros, Some(currency.code()).filter(|code| *code != facts.currency));
+        let rate = rate.expect("who cannot bid in the currency does not");
+        let naming = Naming::of(request, imp, choice.deal);
+        let note = note_of(held, shown, room.viewer.key(), (imp.multiplier_micros, sent, rate));
+        let note = Note { naming, ..note };
         // Where the notice's address will stand is known once there is markup.
-        let mut send = |tells_bill: bool, made: Option<&str>| {
+        let mut send = |tells_bill: bool, asks_click: bool, made: Option<&str>| {
             let naming = if tells_bill { Naming::Markup } else { note.naming };
             let (start, ends) = Note { naming, ..note }.for_each_kind();
-            let sealed = keys.seal_notes(&hold, &start, &ends);
-            let [win, bill, loss] = &sealed.ends;
+            let (start, ends) = seal(keys, &hold, (&start, &ends), asks_click);
+            let [win, bill, loss, click] = &ends;
             probes.lap(WorkerStage::SealNote, 1);
             let bid = Bid {
                 id: BidId::Number(bid_id(&hold, position)),
@@ -668,7 +710,11 @@ impl BidGate<'_> {
                 cid: &ad.cid,
                 width: choice.placement.width.into(),
                 height: choice.placement.height.into(),
-                notice_ids: NoticeIds { start: &sealed.start, ends: [win, bill, loss] },
+                notice_ids: NoticeIds {
+                    start: &start,
+                    ends: [win, bill, loss],
+                    click: asks_click.then_some(click),
+                },
                 expires_s: Some(imp.expires_s.map_or(facts.expires_s, |s| s.min(facts.expires_s))),
                 slot_in_pod: slot_in_pod(imp, shown.ad.mtype()),
             };
@@ -678,10 +724,12 @@ impl BidGate<'_> {
             }
         };
         let pushed = match imp.native.zip(shown.native.as_ref()) {
-            None => send(shown.ad.tells_bill(), None),
+            None => send(shown.ad.tells_bill(), shown.ad.asks_click(), None),
             Some((native, set)) => room
                 .native
-                .make(&native, set, |markup| send(markup.contains(MACRO_BILL), Some(markup)))
+                .make(&native, set, |markup| {
+                    send(markup.contains(MACRO_BILL), asks_click(markup), Some(markup))
+                })
                 .unwrap_or(Err(Violation::Markup)),
         };
         probes.lap(WorkerStage::AnswerWrite, 1);
@@ -738,7 +786,7 @@ impl BidGate<'_> {
     fn take_notice(&mut self, waiting: WaitingNotice) -> Noticed {
         let WaitingNotice { action, note, hold, .. } = waiting;
         let NodeBidder { waiting: all, logged, profiles, counts, .. } = &mut *self.openrtb;
-        let index = all.open(waiting).expect("it was asked whether there is room");
+        let index = all.open(Waiting::Notice(waiting)).expect("it was asked whether there is room");
         if action != Action::Settle || !note.capped {
             self.send_notice(index, &waiting);
             return Noticed::Later;
@@ -762,6 +810,47 @@ impl BidGate<'_> {
 pub fn sent_cost(note: &[u8; NOTE_LEN], hold: &Hold) -> Amount {
     let note = Note::from_bytes(note);
     note.cost(note.price_micros, hold)
+}
+
+/// The note of a bid, before it is said of which kind. `terms`: for how many people, at which price and currency, at which rate.
+fn note_of(
+    held: &Held,
+    shown: &ServedCreative,
+    user: u64,
+    terms: (i64, (i64, Option<CurrencyCode>), PinnedRate),
+) -> Note {
+    let (multiplier_micros, (price_micros, currency), rate) = terms;
+    Note {
+        campaign: held.choice.campaign,
+        user,
+        price_micros,
+        currency,
+        multiplier_micros,
+        rate,
+        capped: !shown.caps.is_empty(),
+        test: held.hold.is_none(),
+        creative: creative_number(shown.item),
+        kind: None,
+        click: false,
+        naming: Naming::Earlier,
+    }
+}
+
+/// Seals a bid's notes: those of notices, and where it is asked for that of a click, behind them.
+fn seal(
+    keys: &KeyRing,
+    hold: &Hold,
+    (start, ends): (&[u8; NOTE_START_LEN], &[[u8; NOTE_END_LEN]; 4]),
+    asks_click: bool,
+) -> ([u8; SEALED_START_LEN], [[u8; SEALED_END_LEN]; 4]) {
+    if asks_click {
+        let sealed = keys.seal_notes(hold, start, ends);
+        return (sealed.start, sealed.ends);
+    }
+    let [win, bill, loss, _] = *ends;
+    let sealed = keys.seal_notes(hold, start, &[win, bill, loss]);
+    let [win, bill, loss] = sealed.ends;
+    (sealed.start, [win, bill, loss, [0; SEALED_END_LEN]])
 }
 
 /// One of a kind in the node: the hold's number. Bids of tests have no hold, so their place in the answer tells them

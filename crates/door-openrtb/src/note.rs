@@ -5,13 +5,15 @@
 //!  +----------+--------+---------+------------+-------+------+-----------+
 //!  | campaign |  user  |  price  | multiplier | flags | rate | creative  |   little-endian
 //!  +----------+--------+---------+------------+-------+------+-----------+
-//!                                                 | bit 0 capped, 1 test, 2 and 3 kind, 4 to 6 price
+//!                                                 | bit 0 capped, 1 test, 2 and 3 kind, 4 to 6 price, 7 click
 //! ```
 //!
 //! The price takes five bytes. The letters of its currency are behind it, zeros where that is the node's own.
 //!
 //! A bid has a note, and so an id, for each kind of notice (1 win, 2 billing, 3 loss). Earlier versions had one for all of
 //! them (0): such an id still confirms and settles, as long as its hold is judged at all, but takes nothing back.
+//!
+//! Bit 7 is set in the note of a click, whose kind is that of a win: all that an earlier version takes it for.
 //!
 //! Bit 6 is set in all notes that say which prices a notice may name: bit 4 where the billing notice's address stands in
 //! markup, bit 5 in a second-price auction. Notes of earlier versions have none of the three.
@@ -31,6 +33,7 @@ const KIND_SHIFT: u8 = 2;
 const IN_MARKUP: u8 = 16;
 const SECOND_PRICE: u8 = 32;
 const SAYS_PRICES: u8 = 64;
+const CLICK: u8 = 128;
 const FLAGS: usize = 31;
 /// Five bytes: more than a price may be.
 const PRICE_MASK: u64 = (1 << 40) - 1;
@@ -73,6 +76,8 @@ pub(crate) struct Note {
     pub(crate) creative: u32,
     /// The kind of notice that the id is good for. `None`: it was made before each kind had an id of its own.
     pub(crate) kind: Option<NoticeKind>,
+    /// It is the id of a click, and good for no notice.
+    pub(crate) click: bool,
     /// The prices that its billing notice may name.
     pub(crate) naming: Naming,
 }
@@ -88,6 +93,7 @@ impl Note {
         let mut bytes = [0; NOTE_LEN];
         let flags = (u8::from(self.capped) * CAPPED) | (u8::from(self.test) * TEST);
         let flags = flags | self.kind.map_or(0, kind_bits) | naming_bits(self.naming);
+        let flags = flags | (u8::from(self.click) * CLICK);
         bytes[0..8].copy_from_slice(&self.campaign.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.user.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.price_micros.to_le_bytes());
@@ -126,22 +132,24 @@ impl Note {
             kind: NoticeKind::ALL
                 .into_iter()
                 .find(|kind| kind_bits(*kind) == bytes[FLAGS] & KIND_MASK),
+            click: bytes[FLAGS] & CLICK != 0,
             naming: naming(bytes[FLAGS]),
         }
     }
 
-    /// The notes for all kinds, in the order of [`NoticeKind::ALL`]: what they begin with, and how each of them ends.
-    pub(crate) fn for_each_kind(self) -> ([u8; NOTE_START_LEN], [[u8; NOTE_END_LEN]; 3]) {
+    /// The notes for all kinds, in the order of [`NoticeKind::ALL`], then that of a click: what they begin with, and how each of them ends.
+    pub(crate) fn for_each_kind(self) -> ([u8; NOTE_START_LEN], [[u8; NOTE_END_LEN]; 4]) {
         let bytes = Note { kind: None, ..self }.to_bytes();
         let (mut start, mut end) = ([0; NOTE_START_LEN], [0; NOTE_END_LEN]);
         start.copy_from_slice(&bytes[..NOTE_START_LEN]);
         end.copy_from_slice(&bytes[NOTE_START_LEN..]);
-        let of = |kind| {
+        let of = |flags: u8| {
             let mut end = end;
-            end[FLAGS - NOTE_START_LEN] |= kind_bits(kind);
+            end[FLAGS - NOTE_START_LEN] |= flags;
             end
         };
-        (start, NoticeKind::ALL.map(of))
+        let [win, bill, loss] = NoticeKind::ALL.map(kind_bits);
+        (start, [win, bill, loss, win | CLICK].map(of))
     }
 }
 
@@ -189,6 +197,7 @@ mod tests {
             let rate = PinnedRate::from_micros(rate).unwrap();
             let note = Note {
                 campaign, user, price_micros, currency, multiplier_micros, rate, capped, test, creative, kind, naming,
+                click: false,
             };
             prop_assert_eq!(Note::from_bytes(&note.to_bytes()), note);
             let (start, ends) = note.for_each_kind();
@@ -196,6 +205,9 @@ mod tests {
                 let bytes = [&start[..], &end].concat().try_into().unwrap();
                 prop_assert_eq!(Note::from_bytes(&bytes), Note { kind: Some(kind), ..note });
             }
+            let bytes = [&start[..], &ends[3]].concat().try_into().unwrap();
+            let kind = Some(NoticeKind::Win);
+            prop_assert_eq!(Note::from_bytes(&bytes), Note { kind, click: true, ..note });
         }
     }
 }

@@ -3,8 +3,27 @@
 
 use door_transport::ConnId;
 use ledger::{Action, Amount, Hold};
+use openrtb::ClickStatus;
 
 use super::note::Note;
+
+/// What waits for its seal.
+#[derive(Debug)]
+pub(crate) enum Waiting {
+    Notice(WaitingNotice),
+    Click(WaitingClick),
+}
+
+/// A click that was found genuine, of a person.
+#[derive(Debug)]
+pub(crate) struct WaitingClick {
+    /// Who waits.
+    pub(crate) conn: ConnId,
+    /// Which of the worker's clicks it is.
+    pub(crate) number: u64,
+    /// What is answered; `None` once it is, as the seal took long.
+    pub(crate) status: Option<ClickStatus>,
+}
 
 /// A notice that was found genuine.
 #[derive(Clone, Copy, Debug)]

@@ -8,6 +8,35 @@ pub const MACRO_WIN: &str = "${WEIR_NURL}";
 /// In markup: our billing notice, for the impression event of VAST. The bid then has no `burl` of its own.
 pub const MACRO_BILL: &str = "${WEIR_BURL}";
 
+/// In markup: the address of a click, which leads to where the creative's does.
+pub const MACRO_CLICK: &str = "${WEIR_CLICK}";
+/// The same, percent-encoded: for the parameter of an address that is clicked before.
+pub const MACRO_CLICK_ESCAPED: &str = "${WEIR_CLICK_ESC}";
+/// In markup: the address of a pixel, for a creative that leads there by itself.
+pub const MACRO_CLICK_PIXEL: &str = "${WEIR_CLICK_PIXEL}";
+
+/// What all of them begin with.
+const MACROS_BEGIN: &str = "${WEIR_";
+const MACROS: [(&str, Piece); 5] = [
+    (MACRO_WIN, Piece::Win),
+    (MACRO_BILL, Piece::Bill),
+    (MACRO_CLICK, Piece::Click),
+    (MACRO_CLICK_ESCAPED, Piece::ClickEscaped),
+    (MACRO_CLICK_PIXEL, Piece::ClickPixel),
+];
+
+/// Has markup the address of a click?
+#[must_use]
+pub fn asks_click(markup: &str) -> bool {
+    leads(markup) || markup.contains(MACRO_CLICK_PIXEL)
+}
+
+/// Has markup the address of a click that must lead somewhere?
+#[must_use]
+pub fn leads(markup: &str) -> bool {
+    [MACRO_CLICK, MACRO_CLICK_ESCAPED].iter().any(|one| markup.contains(one))
+}
+
 /// What a creative is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -60,6 +89,8 @@ pub struct Ad {
     pub(crate) markup: Box<[Piece]>,
     pub(crate) tells_win: bool,
     pub(crate) tells_bill: bool,
+    pub(crate) tells_pixel: bool,
+    asks_click: bool,
     pub(crate) has_crid: bool,
     pub(crate) mtype: Mtype,
     pub(crate) adomain: Box<[Box<str>]>,
@@ -82,6 +113,20 @@ pub(crate) enum Piece {
     Win,
     /// The billing notice's address.
     Bill,
+    /// The click's.
+    Click,
+    /// The same, percent-encoded.
+    ClickEscaped,
+    /// That of the click's pixel.
+    ClickPixel,
+}
+
+impl Piece {
+    /// The macro that it was.
+    pub(crate) fn text(&self) -> &str {
+        let of = MACROS.iter().find(|(_, piece)| piece == self);
+        of.map_or("", |(name, _)| name)
+    }
 }
 
 impl Ad {
@@ -94,6 +139,8 @@ impl Ad {
             fields: fields(spec).into(),
             tells_win: markup.contains(&Piece::Win),
             tells_bill: markup.contains(&Piece::Bill),
+            tells_pixel: markup.contains(&Piece::ClickPixel),
+            asks_click: asks_click(spec.markup),
             markup: markup.into(),
             has_crid: !spec.crid.is_empty(),
             mtype: spec.mtype,
@@ -113,6 +160,12 @@ impl Ad {
     #[must_use]
     pub fn tells_bill(&self) -> bool {
         self.tells_bill
+    }
+
+    /// Has its markup the address of a click?
+    #[must_use]
+    pub fn asks_click(&self) -> bool {
+        self.asks_click
     }
 
     /// What it is.
@@ -176,14 +229,17 @@ fn pieces(markup: &str) -> Vec<Piece> {
 
 /// Cuts markup at the first of our own macros: what is before it, which it is, and what is behind.
 pub(crate) fn cut(markup: &str) -> (&str, Option<Piece>, &str) {
-    let found = [(MACRO_WIN, Piece::Win), (MACRO_BILL, Piece::Bill)]
-        .into_iter()
-        .filter_map(|(name, piece)| Some((markup.find(name)?, name.len(), piece)))
-        .min_by_key(|(at, ..)| *at);
-    match found {
-        Some((at, len, piece)) => (&markup[..at], Some(piece), &markup[at + len..]),
-        None => (markup, None, ""),
+    let mut from = 0;
+    while let Some(at) = markup[from..].find(MACROS_BEGIN).map(|at| from + at) {
+        let (before, rest) = markup.split_at(at);
+        for (name, piece) in &MACROS {
+            if let Some(after) = rest.strip_prefix(name) {
+                return (before, Some(piece.clone()), after);
+            }
+        }
+        from = at + MACROS_BEGIN.len();
     }
+    (markup, None, "")
 }
 
 #[cfg(test)]
@@ -200,5 +256,9 @@ mod tests {
             [Piece::Bill, Piece::Win, text("x"), Piece::Bill]
         );
         assert_eq!(pieces("${WEIR_"), [text("${WEIR_")]);
+        assert_eq!(
+            pieces("${WEIR_X}${WEIR_CLICK_ESC}${WEIR_CLICK}${WEIR_CLICK_PIXEL}"),
+            [text("${WEIR_X}"), Piece::ClickEscaped, Piece::Click, Piece::ClickPixel]
+        );
     }
 }

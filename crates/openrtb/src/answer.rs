@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use money::CurrencyCode;
 
-use crate::ad::{Ad, MACRO_BILL, MACRO_WIN, Piece, cut};
+use crate::ad::{Ad, MACRO_BILL, MACRO_CLICK_PIXEL, MACRO_WIN, Piece, cut};
 use crate::check::{Rules, Violation, check, pod};
 use crate::no_bid::NoBidReason;
 use crate::notice::{Addresses, IdRoom, NoticeIds, NoticeKind};
@@ -152,6 +152,7 @@ impl<'a> Answer<'a> {
             pieces: &ad.markup,
             tells_win: ad.tells_win,
             tells_bill: ad.tells_bill,
+            tells_pixel: ad.tells_pixel,
         };
         self.push_as(bid, &markup)
     }
@@ -180,7 +181,9 @@ impl<'a> Answer<'a> {
             default_currency: self.frame.default_currency,
             notices_secure: self.frame.addresses.is_secure(),
             has_markup: !markup.is_empty(),
-            browser_notices: markup.tells(&Piece::Win) || markup.tells(&Piece::Bill),
+            browser_notices: [Piece::Win, Piece::Bill, Piece::ClickPixel]
+                .iter()
+                .any(|piece| markup.tells(piece)),
         };
         let (imp, deal) = check(self.request, bid, &rules)?;
         pod(imp, bid.ad, self.room.shown_in(bid.imp))?;
@@ -230,7 +233,7 @@ impl<'a> Answer<'a> {
         out.extend_from_slice(b"\",\"price\":");
         write_micros(out, bid.price_micros.unsigned_abs());
         out.extend_from_slice(b",\"adm\":\"");
-        markup.write(out, notice);
+        markup.write(out, notice, |out, piece| frame.addresses.write_click(out, piece, &ids));
         out.push(b'"');
         let own = [
             (!markup.tells(&Piece::Win), ",\"nurl\":\"", NoticeKind::Win),
@@ -288,7 +291,7 @@ impl<'a> Answer<'a> {
 /// What a bid shows.
 enum Markup<'a> {
     /// The creative's own, escaped already.
-    Prepared { pieces: &'a [Piece], tells_win: bool, tells_bill: bool },
+    Prepared { pieces: &'a [Piece], tells_win: bool, tells_bill: bool, tells_pixel: bool },
     /// Made for the request.
     Made(&'a str),
 }
@@ -303,7 +306,9 @@ impl Markup<'_> {
 
     fn tells(&self, piece: &Piece) -> bool {
         match (self, piece) {
-            (_, Piece::Text(_)) => false,
+            (_, Piece::Text(_) | Piece::Click | Piece::ClickEscaped) => false,
+            (Markup::Prepared { tells_pixel, .. }, Piece::ClickPixel) => *tells_pixel,
+            (Markup::Made(text), Piece::ClickPixel) => text.contains(MACRO_CLICK_PIXEL),
             (Markup::Prepared { tells_win, .. }, Piece::Win) => *tells_win,
             (Markup::Prepared { tells_bill, .. }, Piece::Bill) => *tells_bill,
             (Markup::Made(text), Piece::Win) => text.contains(MACRO_WIN),
@@ -311,11 +316,17 @@ impl Markup<'_> {
         }
     }
 
-    fn write(&self, out: &mut Vec<u8>, notice: impl Fn(&mut Vec<u8>, NoticeKind)) {
+    fn write(
+        &self,
+        out: &mut Vec<u8>,
+        notice: impl Fn(&mut Vec<u8>, NoticeKind),
+        click: impl Fn(&mut Vec<u8>, &Piece),
+    ) {
         let macros = |out: &mut Vec<u8>, piece: &Piece| match piece {
             Piece::Text(text) => out.extend_from_slice(text),
             Piece::Win => notice(out, NoticeKind::Win),
             Piece::Bill => notice(out, NoticeKind::Bill),
+            click_piece => click(out, click_piece),
         };
         match self {
             Markup::Prepared { pieces, .. } => pieces.iter().for_each(|piece| macros(out, piece)),

@@ -4,6 +4,7 @@ use door_http::{App, Limits, Method, Refusal, Reply, Request, Response, Then};
 use door_transport::ConnId;
 
 use crate::answer::{Answer, AnswerRoom, Frame, write_no_bid};
+use crate::click::{Click, ClickKind, ClickStatus, Clicked, Visitor, clicked};
 use crate::no_bid::NoBidReason;
 use crate::notice::{Addresses, NOTICE_ID_BYTES_MAX, NOTICE_PATH, Notice};
 use crate::read::Reader;
@@ -192,6 +193,28 @@ impl<G: Gate> Front<'_, G> {
         }
     }
 
+    fn click(
+        &mut self,
+        conn: ConnId,
+        (kind, rest): (ClickKind, &str),
+        request: &Request<'_>,
+        reply: Reply<'_, '_>,
+    ) -> Then {
+        let mut id = [0; NOTICE_ID_BYTES_MAX];
+        let click = Click::parse(kind, rest, Visitor::of(request), &mut id);
+        let came = match click {
+            Ok(click) => self.gate.click(conn, &click),
+            Err(why) => {
+                self.gate.count(Event::BadNotice(why));
+                Clicked::Now(ClickStatus::Unknown)
+            }
+        };
+        match came {
+            Clicked::Now(status) => reply.send(&clicked(&status)),
+            Clicked::Later => reply.later(),
+        }
+    }
+
     fn wrong_method(&mut self, allow: &'static [u8], reply: Reply<'_, '_>) -> Then {
         self.gate.count(Event::WrongMethod);
         reply.send(&Response { headers: allow, ..Response::empty(405) })
@@ -208,6 +231,12 @@ impl<G: Gate> Front<'_, G> {
             return match method {
                 Method::Post => self.bid(request, reply),
                 _ => self.wrong_method(b"Allow: POST\r\n", reply),
+            };
+        }
+        if let Some(click) = ClickKind::of(path) {
+            return match click.0.takes(method) {
+                true => self.click(conn, click, &request, reply),
+                false => self.wrong_method(click.0.allow(), reply),
             };
         }
         if path.starts_with(NOTICE_PATH) {

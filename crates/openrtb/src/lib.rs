@@ -13,6 +13,7 @@
 mod ad;
 mod answer;
 mod check;
+mod click;
 mod domain;
 mod door;
 mod json;
@@ -31,9 +32,15 @@ mod taxonomy;
 mod text;
 mod vast;
 
-pub use ad::{Ad, AdSpec, MACRO_BILL, MACRO_WIN, Mtype};
+pub use ad::{
+    Ad, AdSpec, MACRO_BILL, MACRO_CLICK, MACRO_CLICK_ESCAPED, MACRO_CLICK_PIXEL, MACRO_WIN, Mtype,
+    asks_click, leads,
+};
 pub use answer::{Answer, Bid, BidId, Mark};
 pub use check::Violation;
+pub use click::{
+    CLICK_BYTES_MAX, Click, ClickKind, ClickStatus, Clicked, Redirect, Visitor, clicked,
+};
 pub use domain::domains_above;
 pub use door::{Door, Front, HEALTH_PATH, VERSION_HEADER, noticed};
 pub use lists::{
@@ -74,6 +81,11 @@ pub trait Gate {
 
     /// Takes a notice.
     fn notice(&mut self, conn: ConnId, notice: &Notice<'_>) -> Noticed;
+
+    /// Takes a click.
+    fn click(&mut self, _: ConnId, _: &Click<'_>) -> Clicked {
+        Clicked::Now(ClickStatus::Unknown)
+    }
 
     /// Are the node's budgets still to come into force? Balancers are told so; bid requests get no bid.
     fn is_starting(&self) -> bool {

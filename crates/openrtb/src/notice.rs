@@ -10,11 +10,15 @@
 //! before each macro keeps the segments apart when a macro becomes nothing, and `//` is never sent, which some
 //! on the way would shorten. A price may hold slashes (base64), so the end of one segment is the next tag.
 
+use std::fmt::Write as _;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
 use money::CurrencyCode;
 use thiserror::Error;
 
+use crate::ad::Piece;
+use crate::click::ClickKind;
 use crate::price::{self, Decimal};
 use crate::read::currency_of;
 
@@ -116,20 +120,25 @@ impl<'a> Notice<'a> {
             Some(end) => rest.split_at(end),
             None => (rest, ""),
         };
-        let len = URL_SAFE_NO_PAD.decode_slice(id, room).map_err(|_| BadNotice::Id)?;
-        if len == 0 {
-            return Err(BadNotice::Id);
-        }
+        let id = decode_id(id, room)?;
         let (tags, loss) = split_tag(tags, "/l-");
         let (tags, currency) = split_tag(tags, "/c-");
         let (_, price) = split_tag(tags, "/p-");
         Ok(Notice {
             kind,
-            id: &room[..len],
+            id,
             price: price.map_or(PriceText::Missing, price_text),
             currency: currency.and_then(currency_of),
             loss_code: loss.and_then(|code| code.parse().ok()),
         })
+    }
+}
+
+/// The bytes of an id of an address.
+pub(crate) fn decode_id<'a>(id: &str, room: &'a mut NoticeId) -> Result<&'a [u8], BadNotice> {
+    match URL_SAFE_NO_PAD.decode_slice(id, room) {
+        Ok(len) if len > 0 => Ok(&room[..len]),
+        _ => Err(BadNotice::Id),
     }
 }
 
@@ -204,6 +213,8 @@ pub struct NoticeIds<'a> {
     pub start: &'a [u8],
     /// What follows, by kind as in [`NoticeKind::ALL`].
     pub ends: [&'a [u8]; 3],
+    /// What follows in the id of a click; `None`: our macros of clicks stay in markup as they are.
+    pub click: Option<&'a [u8]>,
 }
 
 impl NoticeIds<'_> {
@@ -211,7 +222,8 @@ impl NoticeIds<'_> {
     pub(crate) fn are_sound(&self) -> bool {
         let fits =
             |end: &&[u8]| (1..=NOTICE_ID_BYTES_MAX).contains(&(self.start.len() + end.len()));
-        self.start.len().is_multiple_of(3) && self.ends.iter().all(fits)
+        let ends = self.ends.iter().chain(&self.click);
+        self.start.len().is_multiple_of(3) && ends.copied().all(|end| fits(&end))
     }
 }
 
@@ -223,13 +235,13 @@ const PART_BYTES_MAX: usize = NOTICE_ID_BYTES_MAX.next_multiple_of(3);
 
 /// Room for [`NoticeIds`] as text: their parts one behind the other, each in whole groups of letters.
 pub(crate) struct IdRoom {
-    bytes: [u8; 4 * PART_BYTES_MAX],
-    letters: [u8; 4 * ID_LETTERS_MAX],
+    bytes: [u8; 5 * PART_BYTES_MAX],
+    letters: [u8; 5 * ID_LETTERS_MAX],
 }
 
 impl Default for IdRoom {
     fn default() -> IdRoom {
-        IdRoom { bytes: [0; 4 * PART_BYTES_MAX], letters: [0; 4 * ID_LETTERS_MAX] }
+        IdRoom { bytes: [0; 5 * PART_BYTES_MAX], letters: [0; 5 * ID_LETTERS_MAX] }
     }
 }
 
@@ -237,6 +249,7 @@ impl Default for IdRoom {
 pub(crate) struct IdText<'a> {
     start: &'a [u8],
     ends: [&'a [u8]; 3],
+    click: Option<&'a [u8]>,
 }
 
 impl IdRoom {
@@ -244,7 +257,7 @@ impl IdRoom {
     /// What is behind the end of a part is zero, so its letters are those that it would have alone.
     pub(crate) fn encode(&mut self, ids: &NoticeIds<'_>) -> IdText<'_> {
         let [win, bill, loss] = ids.ends;
-        let parts = [ids.start, win, bill, loss];
+        let parts = [ids.start, win, bill, loss, ids.click.unwrap_or_default()];
         let mut len = 0;
         for part in parts {
             let end = len + part.len();
@@ -254,27 +267,55 @@ impl IdRoom {
         }
         let all = URL_SAFE_NO_PAD.encode_slice(&self.bytes[..len], &mut self.letters);
         let mut rest = &self.letters[..all.expect("the length was checked")];
-        let [start, win, bill, loss] = parts.map(|part| {
+        let [start, win, bill, loss, click] = parts.map(|part| {
             let (groups, behind) = rest.split_at(part.len().div_ceil(3) * 4);
             rest = behind;
             &groups[..(part.len() * 4).div_ceil(3)]
         });
-        IdText { start, ends: [win, bill, loss] }
+        IdText { start, ends: [win, bill, loss], click: ids.click.map(|_| click) }
     }
 }
 
-/// The addresses of our notices, as far as they are always the same.
+/// The addresses of our notices and clicks, as far as they are always the same.
 #[derive(Clone, Debug)]
-pub(crate) struct Addresses([String; 3]);
+pub(crate) struct Addresses {
+    notices: [String; 3],
+    click: String,
+    click_escaped: String,
+    track: String,
+}
 
 impl Addresses {
     pub(crate) fn new(base_url: &str) -> Addresses {
-        Addresses(NoticeKind::ALL.map(|kind| format!("{base_url}{NOTICE_PATH}{}/", kind.name())))
+        let of = |name: &str| format!("{base_url}{NOTICE_PATH}{name}/");
+        let click = of(ClickKind::Click.name());
+        Addresses {
+            notices: NoticeKind::ALL.map(|kind| of(kind.name())),
+            click_escaped: escaped(&click),
+            click,
+            track: of(ClickKind::Track.name()),
+        }
+    }
+
+    /// Writes the address of a click, or where the bid has none the macro in its place.
+    pub(crate) fn write_click(&self, out: &mut Vec<u8>, piece: &Piece, id: &IdText<'_>) {
+        let Some(end) = id.click else {
+            return out.extend_from_slice(piece.text().as_bytes());
+        };
+        let begins = match piece {
+            Piece::ClickEscaped => &self.click_escaped,
+            Piece::ClickPixel => &self.track,
+            _ => &self.click,
+        };
+        // Letters of base64url need no escape.
+        for part in [begins.as_bytes(), id.start, end] {
+            out.extend_from_slice(part);
+        }
     }
 
     /// Writes a notice's address, with its id in two parts; no byte of it needs an escape in JSON, XML or HTML.
     pub(crate) fn write(&self, out: &mut Vec<u8>, kind: NoticeKind, id: &IdText<'_>) {
-        out.extend_from_slice(self.0[kind as usize].as_bytes());
+        out.extend_from_slice(self.notices[kind as usize].as_bytes());
         out.extend_from_slice(id.start);
         out.extend_from_slice(id.ends[kind as usize]);
         out.extend_from_slice(b"/p-${AUCTION_PRICE}/c-${AUCTION_CURRENCY}");
@@ -285,8 +326,22 @@ impl Addresses {
 
     /// Are they HTTPS?
     pub(crate) fn is_secure(&self) -> bool {
-        self.0[0].starts_with("https:")
+        self.notices[0].starts_with("https:")
     }
+}
+
+/// Percent-encoded.
+fn escaped(address: &str) -> String {
+    let mut all = String::new();
+    for byte in address.bytes() {
+        match byte {
+            byte if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) => {
+                all.push(char::from(byte));
+            }
+            byte => _ = write!(all, "%{byte:02X}"),
+        }
+    }
+    all
 }
 
 #[cfg(test)]
@@ -389,7 +444,7 @@ mod tests {
             micros in 0_u64..999_999_999_999, shared in 0_usize..=NOTICE_ID_BYTES_MAX,
         ) {
             let shared = shared.min(id.len());
-            let ids = NoticeIds { start: &id[..shared / 3 * 3], ends: [&id[shared / 3 * 3..]; 3] };
+            let ids = NoticeIds { start: &id[..shared / 3 * 3], ends: [&id[shared / 3 * 3..]; 3], click: Some(&id[shared / 3 * 3..]) };
             for kind in NoticeKind::ALL {
                 let (mut address, mut price) = (Vec::new(), Vec::new());
                 let mut room = IdRoom::default();
@@ -408,6 +463,18 @@ mod tests {
                 prop_assert_eq!(notice.price, PriceText::Micros(i64::try_from(micros).unwrap()));
                 prop_assert_eq!(notice.currency, CurrencyCode::new("EUR"));
                 prop_assert_eq!(notice.loss_code, (kind == NoticeKind::Loss).then_some(102));
+            }
+            let of = |piece| {
+                let (mut address, mut room) = (Vec::new(), IdRoom::default());
+                Addresses::new("http://rtb.example").write_click(&mut address, &piece, &room.encode(&ids));
+                String::from_utf8(address).unwrap()
+            };
+            let click = of(Piece::Click);
+            prop_assert_eq!(of(Piece::ClickEscaped), click.replace(':', "%3A").replace('/', "%2F"));
+            for (address, expected) in [(click, ClickKind::Click), (of(Piece::ClickPixel), ClickKind::Track)] {
+                let (kind, rest) = ClickKind::of(address.strip_prefix("http://rtb.example").unwrap()).unwrap();
+                let mut room = [0; NOTICE_ID_BYTES_MAX];
+                prop_assert_eq!((kind, decode_id(rest, &mut room)), (expected, Ok(&id[..])));
             }
         }
 

@@ -15,7 +15,8 @@ use gate_profile::Cap;
 use ledger::Amount;
 use money::{CurrencyCode, Instant, OffsetSpan, Zone};
 use openrtb::{
-    Ad, AdSpec, Imp, MACRO_BILL, MACRO_WIN, Mtype, NativeSet, StreamSpec, domains_above,
+    Ad, AdSpec, Imp, MACRO_BILL, MACRO_CLICK_PIXEL, MACRO_WIN, Mtype, NativeSet, Redirect, StreamSpec,
+    domains_above,
 };
 
 use crate::budgets::{self, Budget, LineError};
@@ -64,7 +65,8 @@ impl ExchangeTerms {
 
     /// Does everything of a creative come over HTTPS, notices that its markup tells included?
     fn is_secure(&self, creative: &campaigns::Creative) -> bool {
-        let tells = [MACRO_WIN, MACRO_BILL].iter().any(|one| creative.markup.contains(one));
+        let tells = [MACRO_WIN, MACRO_BILL, MACRO_CLICK_PIXEL];
+        let tells = tells.iter().any(|one| creative.markup.contains(one));
         creative.secure && (self.notices_secure || !tells)
     }
 
@@ -188,6 +190,8 @@ pub struct ServedCreative {
     pub caps: Box<[Cap]>,
     /// How long it plays, seconds; `None` where it does not.
     pub duration_s: Option<u32>,
+    /// Where clicks on it lead.
+    pub click: Option<Redirect>,
 }
 
 impl CampaignAd {
@@ -684,6 +688,7 @@ fn ad(campaign: &campaigns::Campaign, offset_minutes: i16) -> CampaignAd {
             item,
             caps: caps(CapOf::Campaign, campaign.id).chain(caps(CapOf::Creative, item)).collect(),
             duration_s: creative.duration_s,
+            click: creative.click.as_deref().and_then(Redirect::to),
         }
     };
     CampaignAd {

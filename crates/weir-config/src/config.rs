@@ -243,6 +243,7 @@ config! {
         gzip_bytes_min: usize = 1_024, " Answers of at least this size are compressed where the client accepts it.";
         body_bytes_max: usize = 1_048_576, [1 << 10..=1 << 24], " Maximum bytes of a request's body, as sent and when unpacked.";
         notices_waiting_max: usize = 16_384, [1..=1 << 20], " Maximum notices per worker that wait for their seal; further ones are answered 429.";
+        click_fallback: String = String::new(), " Where a click leads whose creative is gone, or whose id is none of ours. Empty: it is answered 404.";
         loss_notices: bool = true, " Bids carry a loss notice address (`lurl`). With `false` they carry none, and loss notices of earlier bids are answered 204 and release nothing.";
         price_factor_max: u64 = 2, [1..=1_000_000], " A billing price above this multiple of the price we sent counts as a mistake, and the price we sent is booked.";
         keep_rests: bool = true, " What a billing notice is lower than its bid stays held until `ledger.billing_ms` is over: a later, higher notice is paid from it. With `false` it is free at once, and true prices that come after a stranger's can be spent above the limit.";

@@ -270,6 +270,14 @@ impl Till {
         }
     }
 
+    /// Tells the bank of a click on what was bought with a hold: `Door::resolved`, with the verdict that the hold has by then, once that is
+    /// sealed.
+    pub fn click(&mut self, reply: Reply, hold: Hold, origin: Origin) {
+        let (at_ms, reply) = (self.at.now_ms, reply.to_bits());
+        self.purses.send(ToBank::Click { hold, at_ms, origin, reply });
+        self.urgent = true;
+    }
+
     /// Asks the bank whose budget a grant was made from: `Heard::Owner`.
     pub fn owner(&mut self, grant: u64, reply: Reply) {
         self.purses.send(ToBank::Owner { grant, reply: reply.to_bits() });

@@ -50,7 +50,7 @@ pub(crate) fn bid(ad: &Ad) -> Bid<'_> {
         cid: "camp-1",
         width: 300,
         height: 250,
-        notice_ids: NoticeIds { start: b"", ends: [b"hold"; 3] },
+        notice_ids: NoticeIds { start: b"", ends: [b"hold"; 3], click: None },
         expires_s: Some(300),
         slot_in_pod: None,
     }

@@ -318,7 +318,9 @@ fn nothing_blocked_is_shown() {
 #[test]
 fn notice_ids_fit_their_place() {
     let one = |start: &'static [u8], end: &'static [u8]| {
-        banner("", PLAIN, |bid| bid.notice_ids = NoticeIds { start, ends: [b"win", b"bill", end] })
+        banner("", PLAIN, |bid| {
+            bid.notice_ids = NoticeIds { start, ends: [b"win", b"bill", end], click: None }
+        })
     };
     assert_eq!(one(b"", b""), Err(Violation::NoticeId));
     assert_eq!(one(b"four", b"loss"), Err(Violation::NoticeId), "base64 of it has no end");

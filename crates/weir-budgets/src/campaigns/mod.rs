@@ -7,6 +7,7 @@
 //! Where to look: this file is the model, `read` turns a line into it, `json` and `fields` tell every error with its path,
 //! [`normal`] has the forms of texts, [`hours`] the hours of the week, [`video`] what is wanted of players.
 
+mod click;
 mod countries;
 pub mod fields;
 pub mod hours;
@@ -240,6 +241,8 @@ pub struct Creative {
     pub bundle: Option<String>,
     /// Its language, in normal form.
     pub language: Option<String>,
+    /// Where clicks on it lead.
+    pub click: Option<String>,
 }
 
 /// What a creative is, with the numbers of OpenRTB's `mtype`.

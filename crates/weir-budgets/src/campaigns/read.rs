@@ -41,7 +41,7 @@ pub(super) const TARGETING_FIELDS: [&str; 13] = [
 ];
 pub(super) const SEGMENTS_FIELDS: [&str; 3] = ["any", "all", "none"];
 pub(super) const LISTS_FIELDS: [&str; 2] = ["any", "none"];
-pub(super) const CREATIVE_FIELDS: [&str; 11] = [
+pub(super) const CREATIVE_FIELDS: [&str; 12] = [
     "id",
     "format",
     "sizes",
@@ -53,6 +53,7 @@ pub(super) const CREATIVE_FIELDS: [&str; 11] = [
     "duration_s",
     "bundle",
     "language",
+    "click",
 ];
 
 /// Device types: the words and OpenRTB's numbers that they stand for.
@@ -313,6 +314,7 @@ fn creative(object: &mut Object<'_, '_>) -> Option<Creative> {
     let duration_s = duration_s(object, format);
     let bundle = object.optional("bundle", id_text);
     let language = object.optional("language", language);
+    let click = super::click::read(object, markup.as_deref());
     Some(Creative {
         id: id?,
         format: format?,
@@ -325,6 +327,7 @@ fn creative(object: &mut Object<'_, '_>) -> Option<Creative> {
         duration_s,
         bundle,
         language,
+        click,
     })
 }
 
@@ -578,7 +581,7 @@ mod tests {
     }
 
     /// How the faults of the campaign below begin.
-    const FAULTS: [&str; 43] = [
+    const FAULTS: [&str; 45] = [
         "colour: there is no such field",
         "bid: found \"0\", expected 0.000001 to 1000000",
         "modifiers[0].factor: found \"100.0001\", expected text from \"0\" to \"100\"",
@@ -622,6 +625,8 @@ mod tests {
         "creatives[4].format: found \"popup\"",
         "creatives[4].language: found \"1\"",
         "creatives[4].secure: found 1",
+        "creatives[1].click: missing; ${WEIR_CLICK}",
+        "creatives[4].click: found \"javascript:alert(1)\", expected http:// or https://",
     ];
 
     #[test]
@@ -646,10 +651,10 @@ mod tests {
                 "hours": ["noon", 168], "deals_only": true,
             },
             "creatives": [
-                creative("a", json!({})), creative("a", json!({"sizes": ["300", "0x5", "1x+1", "70000x1"]})),
+                creative("a", json!({})), creative("a", json!({"sizes": ["300", "0x5", "1x+1", "70000x1"], "markup": "${WEIR_CLICK_ESC}"})),
                 creative("c", json!({"sizes": null, "markup": "  ", "duration_s": 3, "attr": [0, 1.5]})),
                 creative("d", json!({"format": "video", "adomain": null, "sizes": "all"})),
-                creative("e", json!({"format": "popup", "language": "1", "secure": 1})),
+                creative("e", json!({"format": "popup", "language": "1", "secure": 1, "click": "javascript:alert(1)"})),
             ],
         }))
         .unwrap_err();

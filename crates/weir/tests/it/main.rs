@@ -35,6 +35,7 @@ mod openrtb;
 mod openrtb_answers;
 mod openrtb_auction;
 mod openrtb_caps;
+mod openrtb_clicks;
 mod openrtb_disk;
 mod openrtb_files;
 mod openrtb_guard;

@@ -134,7 +134,7 @@ impl Bidding {
             cid: &offer.cid,
             width: choice.placement.width.into(),
             height: choice.placement.height.into(),
-            notice_ids: NoticeIds { start: &sealed.start, ends: [win, bill, loss] },
+            notice_ids: NoticeIds { start: &sealed.start, ends: [win, bill, loss], click: None },
             expires_s: request.imps[choice.impression].expires_s,
             slot_in_pod: None,
         });
