@@ -255,10 +255,11 @@ impl<'a> Bidder<'a> {
                 test: false,
                 creative: shown.item as u32,
                 kind: None,
+                click: false,
                 naming: Naming::SecondPrice,
             };
-            let (start, ends) = note.for_each_kind();
-            let sealed = self.keys.seal_notes(&hold, &start, &ends);
+            let (start, [win, bill, loss, _]) = note.for_each_kind();
+            let sealed = self.keys.seal_notes(&hold, &start, &[win, bill, loss]);
             if self.until < Stage::Write {
                 std::hint::black_box(&sealed);
                 continue;
