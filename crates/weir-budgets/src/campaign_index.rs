@@ -15,8 +15,8 @@ use gate_profile::Cap;
 use ledger::Amount;
 use money::{CurrencyCode, Instant, OffsetSpan, Zone};
 use openrtb::{
-    Ad, AdSpec, Imp, MACRO_BILL, MACRO_CLICK_PIXEL, MACRO_WIN, Mtype, NativeSet, Redirect, StreamSpec,
-    domains_above,
+    Ad, AdSpec, Imp, MACRO_BILL, MACRO_CLICK_PIXEL, MACRO_WIN, Mtype, NativeSet, Redirect,
+    StreamSpec, domains_above,
 };
 
 use crate::budgets::{self, Budget, LineError};

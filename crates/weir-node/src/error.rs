@@ -79,7 +79,9 @@ pub enum StartError {
         why: String,
     },
     /// What doors said of named holds at the start is not sealed.
-    #[error("the journal did not seal {said} changes of named holds in time; is the disk full, slow or failing?")]
+    #[error(
+        "the journal did not seal {said} changes of named holds in time; is the disk full, slow or failing?"
+    )]
     Unsealed {
         /// How many they are.
         said: usize,

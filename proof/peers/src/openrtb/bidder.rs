@@ -279,7 +279,11 @@ impl<'a> Bidder<'a> {
                 cid: &offer.cid,
                 width: choice.placement.width.into(),
                 height: choice.placement.height.into(),
-                notice_ids: NoticeIds { start: &sealed.start, ends: [win, bill, loss], click: None },
+                notice_ids: NoticeIds {
+                    start: &sealed.start,
+                    ends: [win, bill, loss],
+                    click: None,
+                },
                 expires_s: imp.expires_s,
                 slot_in_pod: None,
             });
