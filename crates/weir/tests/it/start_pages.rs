@@ -365,18 +365,20 @@ fn every_command_of_the_readme_runs() {
     }
 }
 
-/// The unit of systemd on the page about deployment: both of its commands, in folders of the test.
+/// The unit of systemd: both of its commands, in folders of the test, with the configuration that is installed with it.
 #[test]
-fn the_commands_of_the_unit_run_as_the_page_has_them() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let page = std::fs::read_to_string(root.join("docs/deploy.md")).unwrap();
+fn the_commands_of_the_unit_run_with_what_is_installed() {
+    let dist = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dist");
+    let page = std::fs::read_to_string(dist.join("weir.service")).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let here = text(folder.path());
-    std::fs::write(folder.path().join("budgets.jsonl"), crate::support::line(1, "5", "")).unwrap();
+    for name in ["weir.toml", "budgets.jsonl"] {
+        std::fs::copy(dist.join(name), folder.path().join(name)).unwrap();
+    }
     let command = |key: &str| {
         let line = page.lines().find_map(|line| line.strip_prefix(key)).expect(key);
-        assert!(line.starts_with("/usr/local/bin/weir "), "{line}");
-        line.replace("/usr/local/bin/", "")
+        assert!(line.starts_with("/usr/bin/weir "), "{line}");
+        line.replace("/usr/bin/", "")
             .replace("/etc/weir", here)
             .replace("/var/lib/weir", &format!("{here}/data"))
     };
