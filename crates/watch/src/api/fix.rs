@@ -11,7 +11,7 @@ use utoipa::{IntoParams, IntoResponses, ToSchema};
 
 use super::App;
 use super::budgets::json;
-use super::extract::{Asker, Body, FromBody, Params, read_json};
+use super::extract::{Asker, Body, FromBody, Named, Params, read_json};
 use super::types::{Why, page_max};
 use crate::auth::AdminRole;
 use crate::fix::{FixAct, FixChange, FixError, FixMessages, FixOrders, FixPage, FixSession};
@@ -172,8 +172,9 @@ impl MessageParams {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct OrderParams {
-    /// Those that this budget holds money for: none, as long as no session has limits.
-    budget: Option<u64>,
+    /// Those that this budget, by its id or its handle, holds money for: none, as long as no session has limits.
+    #[param(value_type = Option<String>, max_length = 128, pattern = "^(0|[1-9][0-9]{0,19}|[0-9]*[A-Za-z._/:@-][A-Za-z0-9._/:@-]*)$", example = "17")]
+    budget: Option<Named>,
     /// `next` of the page before.
     #[param(pattern = "^[0-9]{1,18}$", example = "4294967552")]
     cursor: Option<String>,
