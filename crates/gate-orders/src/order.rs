@@ -228,16 +228,13 @@ impl Order {
     }
 
     fn send(&mut self, version: &Version) -> Result<Effect, Refusal> {
-        let Some((sent, sums)) = self.judged(version)? else { return Ok(Effect::default()) };
-        let pending = &mut self.versions.pending;
-        let at = pending.partition_point(|other| other.number < sent.number);
-        pending.insert(at, sent);
-        self.sums = sums;
+        let Some((versions, sums)) = self.judged(version)? else { return Ok(Effect::default()) };
+        (self.versions, self.sums) = (versions, sums);
         Ok(Effect::CHANGED)
     }
 
-    /// Returns a replace as it would wait for the venue, and the sums with it; nothing where it is known.
-    fn judged(&self, version: &Version) -> Result<Option<(Pending, Sums)>, Refusal> {
+    /// Returns the versions with a replace that waits for the venue, and the sums with it; nothing where it is known.
+    fn judged(&self, version: &Version) -> Result<Option<(Versions, Sums)>, Refusal> {
         let (versions, number) = (&self.versions, version.number);
         if versions.phase == Phase::Closed {
             return Err(Refusal::Closed);
@@ -254,13 +251,14 @@ impl Order {
             return Err(Refusal::Pending);
         }
         let judged = || {
-            let spent = versions.spent(&self.sums, self.multiplier)?;
+            let (mut next, mut sums) = (versions.clone(), self.sums);
+            let at = next.pending.partition_point(|other| other.number < number);
+            next.pending.insert(at, Pending { number, cost, covered: Exact::ZERO });
+            // What is missed without a price may have been executed at the replace's.
+            let spent = next.spent(&sums, self.multiplier)?;
             let open = cost.open(spent, self.multiplier)?;
-            let covered = spent.checked_sub(self.sums.late)?.checked_add(open)?;
-            let mut sums = self.sums;
-            sums.worst = sums.worst.max(open);
-            sums.covered = sums.covered.max(covered);
-            sums.fit(self.units()).then_some((Pending { number, cost, covered }, sums))
+            next.pending[at].covered = spent.checked_sub(sums.late)?.checked_add(open)?;
+            self.completed(&next, &mut sums).map(|()| (next, sums))
         };
         judged().map(Some).ok_or(Refusal::Range)
     }
@@ -402,24 +400,43 @@ impl Order {
             };
             let late = cap.map_or(Some(Exact::ZERO), |cap| chained.after.above(cap))?;
             sums.late = self.sums.late.checked_sub(chained.late)?.checked_add(late)?;
-            let mut versions = self.versions.clone();
-            let leaves = leaves.map(exact).filter(|leaves| *leaves > 0);
-            if let (Some(leaves), Phase::Filled | Phase::Closed) = (leaves, versions.phase) {
-                versions.reopen(leaves, sums, self.multiplier)?;
-            }
-            self.completed(&versions, sums).map(|()| (versions, cap))
+            // The credit is booked, whatever the report says of what is left.
+            let lives = leaves.map(exact).filter(|leaves| *leaves > 0);
+            let lives = lives.filter(|_| self.versions.cost.is_some());
+            let reopened = lives.map(|leaves| self.reopened(leaves, sums));
+            let bad = matches!(reopened, Some(None)).then_some(Alarm::BadReport);
+            let versions = match reopened.flatten() {
+                Some((versions, with)) => {
+                    *sums = with;
+                    versions
+                }
+                None => {
+                    self.completed(&self.versions, sums)?;
+                    self.versions.clone()
+                }
+            };
+            Some((versions, cap, bad))
         };
         let mut sums = self.sums;
         sums.total = sums.total.checked_add(delta).ok_or(Refusal::Range)?;
         let check = check.as_ref();
         let (booked, alarm) = self.with_high(high, check, chained.is_unknown, &mut sums, book);
-        let (versions, cap) = booked.ok_or(Refusal::Range)?;
+        let (versions, cap, bad) = booked.ok_or(Refusal::Range)?;
         let unknown = chained.is_unknown.then_some(Alarm::UnknownReference);
         let missed = self.missed(&sums);
         self.executions.add_amended(chained.amended, cap);
         self.replace(versions);
         self.sums = sums;
-        Ok(Effect { changed: true, alarm: unknown.or(alarm).or(missed) })
+        Ok(Effect { changed: true, alarm: unknown.or(alarm).or(bad).or(missed) })
+    }
+
+    /// Returns the versions with so much open, and the sums with them; `None` where that does not fit.
+    fn reopened(&self, leaves: i128, sums: &Sums) -> Option<(Versions, Sums)> {
+        let (mut versions, mut sums) = (self.versions.clone(), *sums);
+        if versions.phase != Phase::Open {
+            versions.reopen(leaves, &sums, self.multiplier)?;
+        }
+        self.completed(&versions, &mut sums).map(|()| (versions, sums))
     }
 
     /// Takes a report whose id is known. Other content than before is not booked, but its sums are compared.

@@ -19,7 +19,9 @@ fn play(name: &str, mut order: Order, steps: &[Step]) -> Order {
         let before = bytes(&order);
         assert!(!order.apply(event).is_ok_and(|effect| effect.changed), "{name}, step {at} twice");
         assert_eq!(bytes(&order), before, "{name}, step {at} twice");
-        assert_eq!(bytes(&Order::decode(&before).unwrap()), before, "{name}, step {at}");
+        let back = Order::decode(&before).unwrap();
+        assert_eq!(bytes(&back), before, "{name}, step {at}");
+        assert!(back.amounts().eq(order.amounts()), "{name}, step {at}: read back");
         let mut record = Vec::new();
         event.encode(&mut record);
         assert_eq!(Event::decode(&record).as_ref(), Ok(event), "{name}, step {at}");
@@ -49,7 +51,7 @@ fn executions() {
     ]);
     play("an order nobody opened", Order::unknown(&[leg(7, "USD")], decimal("1")).unwrap(), &[
         (fill(1, "10", "10"), [0, 0, 0, 0, 0, 10000], None),
-        (Amended(bust(2, 1)), [0; 6], None),
+        (leaving(bust(2, 1), "10"), [0; 6], None),
         (Restated(at("20", "10")), [20000, 0, 0, 0, 0, 0], None),
         (fill(3, "10", "10"), [10000, 0, 0, 0, 0, 10000], None),
         (Closed, [0, 0, 0, 0, 0, 10000], None),
@@ -95,6 +97,11 @@ fn replaces() {
         (fill(2, "50", "10"), [0, 150_000, 0, 0, 0, 0], None),
         (Closed, [0, 150_000, 0, 0, 0, 0], None),
     ]);
+    play("missed without a price, then replaced at more: what is missed may have cost that", opened("100", "10"), &[
+        (Checked(Check { quantity: decimal("10"), price: None }), [90000, 0, 0, 0, 10000, 0], Some(Alarm::Missed)),
+        (Sent(version(2, "100", "12")), [108_000, 0, 0, 0, 12000, 0], None),
+        (Refused { number: 2 }, [90000, 0, 0, 0, 10000, 0], None),
+    ]);
     play("replaced to less than what is executed", opened("100", "10"), &[
         (Sent(version(2, "30", "10")), [100_000, 0, 0, 0, 0, 0], None),
         (fill(1, "40", "10"), [60000, 40000, 0, 0, 0, 0], None),
@@ -116,6 +123,11 @@ fn busts_and_corrections() {
         (with(execution(1, "30", "9"), sums("30", "9")), [90000, 8000, 0, 0, 0, 0], None),
         (Amended(Amendment { at: 1, ..correction(4, 1, "20", "10") }), [80000, 20000, 0, 0, 0, 0], None),
         (Amended(bust(5, 4)), [100_000, 0, 0, 0, 0, 0], None),
+    ]);
+    play("what is left cannot be counted: the credit is", opened("100", "10"), &[
+        (fill(1, "100", "10"), [0, 100_000, 0, 0, 0, 0], None),
+        (Filled, [0, 100_000, 0, 0, 0, 0], None),
+        (leaving(bust(2, 1), "999999999999999999"), [0; 6], Some(Alarm::BadReport)),
     ]);
     play("a closed order stays closed, unless something is left", opened("100", "10"), &[
         (fill(1, "50", "10"), [50000, 50000, 0, 0, 0, 0], None),
