@@ -74,6 +74,11 @@ class Verdict(enum.IntEnum):
         return 32 <= self <= 36
 
 
+UNANSWERED = frozenset(
+    (Verdict.UNREACHABLE, Verdict.TIMEOUT, Verdict.JOURNAL, Verdict.CLOSED, Verdict.BUSY, Verdict.CUT_OFF)
+)
+"""The verdicts of asks that no budget answered."""
+
 VERDICTS: tuple[Verdict, ...] = tuple(Verdict(code) for code in range(256))
 """The verdict of each code of the wire."""
 

@@ -24,7 +24,7 @@ from genai_prices import Usage, calc_price, extract_usage
 from ._amount import unit_decimals
 from ._hold import Hold, Refused
 from ._sync import SyncClient
-from ._verdict import Verdict, WeirError
+from ._verdict import UNANSWERED, Verdict, WeirError
 from ._work import default, handle_part
 
 log = logging.getLogger("weir")
@@ -34,7 +34,6 @@ OUTPUT_MOST = 16_384
 _LIMITS = ("max_completion_tokens", "max_output_tokens", "max_tokens")
 _DELTAS = ("content_block_delta", "response.output_text.delta")
 _FREE = ("/count_tokens", "/input_tokens", "/moderations")
-_UNKNOWN = frozenset((Verdict.UNREACHABLE, Verdict.TIMEOUT, Verdict.JOURNAL, Verdict.CLOSED, Verdict.BUSY, Verdict.CUT_OFF))
 
 def wrap(
     client: T, *, budget: str | Callable[[dict[str, Any]], str] = "llm/{model}", unit: str = "USDn", weir: SyncClient | None = None,
@@ -128,15 +127,19 @@ class Guard:
             return Decimal(price).quantize(Decimal(1).scaleb(-unit_decimals(self._unit)), ROUND_CEILING)
         return None
 
+    async def reserve(self, budget: str, most: Decimal) -> Hold | Refused:
+        """Holds an amount of the guard's unit."""
+        return await (self._weir or default())._client.reserve(budget, most, self._unit, confirm=True)
+
     async def begin(self, plan: Plan) -> Hold | Denied:
         """Reserves, or says why not."""
         try:
-            answer = await (self._weir or default())._client.reserve(plan.budget, plan.most, self._unit, confirm=True)
+            answer = await self.reserve(plan.budget, plan.most)
         except WeirError as error:
             answer = Refused(Verdict.UNREACHABLE, str(error))
         if isinstance(answer, Hold):
             return answer
-        if answer.verdict in _UNKNOWN:
+        if answer.verdict in UNANSWERED:
             return Denied(503, f"budget {plan.budget} cannot be asked: {answer.verdict}", 1)
         message = f"budget {plan.budget}: {answer.verdict}: the request may cost {plan.most} {self._unit}; {answer.detail}"
         return Denied(402 if answer.retry_after is None else 429, message, answer.retry_after)
@@ -151,6 +154,11 @@ class Guard:
     async def fail(self, hold: Hold) -> None:
         """Gives the money back."""
         await hold.release()
+
+    def given_back(self, asked: Future[Any]) -> None:
+        """Gives back what came after its caller was gone."""
+        if isinstance(hold := asked.result(), Hold):
+            self.start(self.fail(hold))
 
 
 class Meter:
@@ -292,16 +300,12 @@ def _async_send(guard: Guard, send: Any, http: Any) -> Any:
                 if done is not None:
                     await done()
 
-    def given_back(asked: Future[Hold | Denied]) -> None:
-        if isinstance(hold := asked.result(), Hold):
-            guard.start(guard.fail(hold))
-
     async def begin(plan: Plan) -> Hold | Denied:
         asked = guard.start(guard.begin(plan))
         try:
             return await asyncio.shield(asyncio.wrap_future(asked))
         except asyncio.CancelledError:
-            asked.add_done_callback(given_back)
+            asked.add_done_callback(guard.given_back)
             raise
 
     async def guarded(request: Any, *, stream: bool = False, **more: Any) -> Any:
