@@ -6,12 +6,13 @@
 use std::collections::VecDeque;
 
 use fix_session::{MessageStore, StoreError};
+use gate_orders::Alarm;
 use table::Secret;
 
 use crate::head::take_number;
 pub(crate) use crate::known::State;
 use crate::known::{Entry, KnownIds, Of, Records, Slot, Whose};
-use crate::rows::{EVENT, RowChange, Rows, WHOLE};
+use crate::rows::{EVENT, HoldChange, RowChange, Rows, WHOLE};
 
 mod orders;
 
@@ -55,6 +56,12 @@ pub(crate) struct Book {
     scratch: Vec<u8>,
     /// What has changed since the last flush, the latest last.
     changes: Vec<Change>,
+    /// Budgets bind orders of it.
+    is_bound: bool,
+    /// What the last flush makes of named holds.
+    holds: Vec<HoldChange>,
+    /// What a person should look at.
+    alarms: Vec<Alarm>,
 }
 
 /// What takes one change back.
@@ -90,6 +97,9 @@ impl Book {
             is_filling: false,
             scratch: Vec::new(),
             changes: Vec::new(),
+            is_bound: false,
+            holds: Vec::new(),
+            alarms: Vec::new(),
         }
     }
 
@@ -106,6 +116,8 @@ impl Book {
             self.settle();
         }
         lost += self.end_reading();
+        let is_bound = self.bound().next().is_some();
+        self.is_bound = is_bound;
         let spare = self.ids.slots().map(|slot| (self.ids.entry(slot), slot));
         let spare = spare.filter(|one| one.0.state.may_go());
         let mut spare: Vec<(u64, Slot)> = spare.map(|(entry, slot)| (entry.record, slot)).collect();
@@ -120,6 +132,9 @@ impl Book {
         if !self.changes.is_empty() {
             for change in self.changes.drain(..) {
                 if let Change::Row(change) = change {
+                    if self.is_bound {
+                        self.holds.extend(self.rows.hold_kept(&change));
+                    }
                     self.rows.settle(change);
                 }
             }
@@ -145,7 +160,12 @@ impl Book {
                     self.rows.count(self.ids.entry(slot).whose, true);
                     self.ids.bring_back(slot);
                 }
-                Change::Row(change) => self.rows.undo(change),
+                Change::Row(change) => {
+                    if self.is_bound {
+                        self.holds.extend(self.rows.hold_undone(&change));
+                    }
+                    self.rows.undo(change);
+                }
                 Change::Record(record) => self.records.take_back(record),
                 Change::Gone(record, of) => self.records.bring_back(record, of),
                 Change::Spare => drop(self.spare.pop_back()),
@@ -268,6 +288,16 @@ impl Book {
         self.changes.push(Change::Removed(slot));
         self.rows.count(entry.whose, false);
         self.drop_row(entry.whose);
+    }
+
+    /// Takes what the last flush makes of named holds.
+    pub(crate) fn take_holds(&mut self) -> Vec<HoldChange> {
+        std::mem::take(&mut self.holds)
+    }
+
+    /// Takes what a person should look at.
+    pub(crate) fn take_alarms(&mut self) -> Vec<Alarm> {
+        std::mem::take(&mut self.alarms)
     }
 
     /// Has the memory fetched that tells whose an id is.
@@ -590,15 +620,16 @@ mod tests {
         let new = (("A", Some(9)), State::Live, ms);
         match message.msg_type() {
             b"D" => {
-                let order = crate::report::opened(&message, text(11)).unwrap();
-                book.open(&id, new, order, store)
+                let order = crate::report::opened(&message).unwrap();
+                let head = crate::report::head(&message, text(11), None);
+                book.open(&id, new, (head, order), store)
             }
             b"G" => {
                 let said = crate::rows::Said::Replace(&message, text(11));
                 book.join([&id, &original], new, said, store)
             }
             b"F" => book.join([&id, &original], new, crate::rows::Said::Cancel, store),
-            _ => book.report(&message, ms, store).map(drop),
+            _ => book.report(&message, None, ms, store).map(drop),
         }
         .unwrap();
     }

@@ -13,6 +13,9 @@ const BODY_BYTES_MAX: usize = 1 << 30;
 /// Open orders of a venue, each of about 200 bytes of memory.
 const ORDERS_MAX: usize = 1 << 20;
 
+/// How old an order may be that a venue asks for again, where nobody says so and orders are held against budgets.
+const HELD_ORDER_AGE_MS: u64 = 2_000;
+
 /// DefaultApplVerID (1137) of the one version of the application that there is with `FIXT.1.1`.
 const FIX_50_SP2: &str = "9";
 
@@ -31,6 +34,8 @@ pub enum Route {
 pub enum Limits {
     /// Nothing: the gate passes orders on without asking for money.
     None,
+    /// The budgets that bind them: each is held in all of these before it leaves.
+    Budgets,
 }
 
 /// What every session has, a client's and a venue's.
@@ -100,6 +105,10 @@ pub struct SessionSpec {
     pub keys: SessionKeys,
     /// What orders are held against; must be said.
     pub limits: Option<Limits>,
+    /// Whose orders come over it, for bindings of budgets; empty: nobody's.
+    pub firm: String,
+    /// Types of messages that make the venue owe or own something at no price that is known here, and that pass all the same.
+    pub unpriced: Vec<String>,
     /// What stands behind it.
     pub route: Route,
     /// From where it may come; empty for anywhere.
@@ -157,6 +166,8 @@ impl SessionSpec {
         SessionSpec {
             keys: SessionKeys::new(begin_string, sender, target, Checks::Full),
             limits: None,
+            firm: String::new(),
+            unpriced: Vec::new(),
             route: Route::Echo,
             source_addresses: Vec::new(),
             certificate_name: None,
@@ -370,7 +381,12 @@ impl FixSessions {
         for (number, venue) in venues.iter().enumerate() {
             let of_venue = |at: &usize| venue_of(&clients[*at]) == Some(number);
             let unaddressed = named_client(venue, &clients);
-            let max_order_age_ms = venue.max_order_age_ms;
+            let is_limited =
+                |at: &usize| of_venue(at) && clients[*at].limits == Some(Limits::Budgets);
+            let max_order_age_ms = match venue.max_order_age_ms {
+                0 if (0..clients.len()).any(|at| is_limited(&at)) => HELD_ORDER_AGE_MS,
+                max => max,
+            };
             let clients = (0..clients.len()).filter(of_venue).collect();
             let credentials = venue.credentials.clone();
             let kind =

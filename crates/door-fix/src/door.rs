@@ -1,17 +1,22 @@
 //! The door: connections, the sessions they belong to, and the steps of both.
 
 use core::net::IpAddr;
+use std::sync::Arc;
 
 use fix::{Framing, Index, ValueError, frame, is_misled};
 use fix_session::{
     Disconnect, MessageStores, Notice, Now, Outbox, Session, SessionState, StoreError, Turn,
 };
+use gate_orders::{Alarm, Leg};
+use ledger::NamedRefusal;
 use table::Secret;
+use weir_budgets::orders::OrderIndex;
 
 use crate::config::FixSessions;
 use crate::half_logons::HalfLogons;
 use crate::ids::Claims;
 use crate::peer::{Admission, Guard, Peer};
+use crate::sayings::Sayings;
 use crate::seat::{Behind, Seat};
 
 /// How much of a CompID of a stranger is told.
@@ -153,6 +158,17 @@ pub enum Happening {
     NotSentAgain(usize),
     /// A peer rejected a message that is not known to be anybody's.
     UnknownRejected(usize),
+    /// **Alarm.** What a venue says of an order does not fit what is known of it. It is booked as well as it can be.
+    OrderAlarm(usize, Alarm),
+    /// **Alarm.** A venue executed an order that nobody sent from here; booked if a budget binds it.
+    NobodysOrder {
+        /// The venue.
+        venue: usize,
+        /// A budget binds it.
+        is_booked: bool,
+    },
+    /// **Alarm.** What became of an order cannot be booked.
+    NotBooked(NamedRefusal),
 }
 
 /// What a step has for another connection than its own.
@@ -194,6 +210,11 @@ pub struct Door<S, G> {
     pub(crate) claims: Claims,
     /// How many answers to orders were made here; part of their ids.
     pub(crate) refused_orders: u64,
+    /// Which budgets bind orders.
+    pub(crate) orders: Arc<OrderIndex>,
+    /// Work space: those of one order.
+    pub(crate) legs: Vec<Leg>,
+    pub(crate) sayings: Sayings,
 }
 
 impl<S: MessageStores, G: Guard> Door<S, G> {
@@ -232,6 +253,9 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
             spare_bytes: Vec::new(),
             claims: Claims::default(),
             refused_orders: 0,
+            orders: Arc::default(),
+            legs: Vec::new(),
+            sayings: Sayings::default(),
         };
         (0..door.seats.len()).for_each(|at| door.open_book(at));
         Ok(door)
@@ -408,7 +432,10 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
     pub fn deadline_ms(&self, line: &Line) -> Option<u64> {
         match line.place {
             Place::Half { since_ms } => Some(since_ms + LOGON_WAIT_MS),
-            Place::Seated(at) => self.seats.get(at)?.session.deadline_ms(),
+            Place::Seated(at) => {
+                let seat = self.seats.get(at)?;
+                [seat.session.deadline_ms(), seat.line_up.due_ms()].into_iter().flatten().min()
+            }
             Place::Over => None,
         }
     }
@@ -422,6 +449,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
             }
             Place::Half { .. } => Step { consumed: 0, need: 0, close: false },
             Place::Seated(at) => {
+                self.give_up(at, clock);
                 self.step(at, clock, |seat, _, turn| seat.session.tick(turn));
                 let close = self.finish(line, at, clock, out);
                 Step { consumed: 0, need: 0, close }
@@ -486,6 +514,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
                 self.seats[at].look();
                 // They are kept by the next flush, and come by a gap: the next connection gets nothing of this one.
                 self.seats[at].out.bytes.clear();
+                self.drop_line_up(at);
                 return (stood != SessionState::Disconnected).then_some((at, stood));
             }
             Place::Seated(_) | Place::Over => {}
@@ -725,6 +754,9 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
 
     /// Appends a session's bytes and tells what happened to it. Reports whether its connection is over.
     fn hand_out(&mut self, at: usize, out: &mut Vec<u8>) -> bool {
+        if self.seats[at].session.state() == SessionState::Disconnected {
+            self.drop_line_up(at);
+        }
         let seat = &mut self.seats[at];
         seat.look();
         out.extend_from_slice(&seat.out.bytes);

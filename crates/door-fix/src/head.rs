@@ -19,7 +19,12 @@ pub(crate) struct Head<'a> {
     pub(crate) last: u64,
     /// Versions that wait for the venue's answer: number and ClOrdID.
     pub(crate) waits: Vec<(u64, &'a [u8])>,
+    /// The key of its named hold, if budgets bind it.
+    pub(crate) key: Option<u128>,
 }
+
+/// Beside the number of waiting versions: there is a key.
+const HAS_KEY: u8 = 0x80;
 
 impl<'a> Head<'a> {
     /// The version of this ClOrdID waits no more. Returns its number.
@@ -32,10 +37,14 @@ impl<'a> Head<'a> {
         let texts = [self.id, self.order_id, self.account, self.symbol, self.side, self.tif];
         texts.into_iter().for_each(|text| put_text(text, out));
         out.extend_from_slice(&self.last.to_le_bytes());
-        out.push(u8::try_from(self.waits.len()).unwrap_or(u8::MAX));
-        for (number, id) in self.waits.iter().take(usize::from(u8::MAX)) {
+        let waits = self.waits.len().min(usize::from(!HAS_KEY));
+        out.push(u8::try_from(waits).unwrap_or(0) | if self.key.is_some() { HAS_KEY } else { 0 });
+        for (number, id) in self.waits.iter().take(waits) {
             out.extend_from_slice(&number.to_le_bytes());
             put_text(id, out);
+        }
+        if let Some(key) = self.key {
+            out.extend_from_slice(&key.to_le_bytes());
         }
     }
 
@@ -47,9 +56,13 @@ impl<'a> Head<'a> {
         }
         let [id, order_id, account, symbol, side, tif] = texts;
         let (last, [waiting]) = (take_number(bytes)?, take_bytes(bytes)?);
-        let wait = |_| Some((take_number(bytes)?, take_text(bytes)?));
-        let waits = (0..waiting).map(wait).collect::<Option<Vec<_>>>()?;
-        Some(Head { id, order_id, account, symbol, side, tif, last, waits })
+        let mut wait = |_| Some((take_number(bytes)?, take_text(bytes)?));
+        let waits = (0..waiting & !HAS_KEY).map(&mut wait).collect::<Option<Vec<_>>>()?;
+        let key = match waiting & HAS_KEY {
+            0 => None,
+            _ => Some(u128::from_le_bytes(take_bytes(bytes)?)),
+        };
+        Some(Head { id, order_id, account, symbol, side, tif, last, waits, key })
     }
 }
 

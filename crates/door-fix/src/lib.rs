@@ -55,14 +55,18 @@
 #![forbid(unsafe_code)]
 
 mod adopt;
+mod asking;
 mod book;
+mod comparing;
 mod config;
 mod door;
+mod exposure;
 pub mod gate;
 mod half_logons;
 mod head;
 mod ids;
 mod known;
+mod line_up;
 mod operate;
 mod pass;
 mod passing;
@@ -72,10 +76,12 @@ mod refusal;
 mod report;
 mod route_echo;
 mod rows;
+mod sayings;
 mod seat;
 
 pub use adopt::OtherSession;
 
+pub use comparing::{Compared, compare};
 pub use config::{
     ConfigError, FixSessions, Limits, Route, SessionKeys, SessionSpec, Unaddressed, VenueSpec,
 };
@@ -85,3 +91,4 @@ pub use operate::{Act, NotDone, SessionView, Standing};
 pub use passwords::{PasswordFile, PasswordFileError, PasswordHash};
 pub use peer::{AddressRange, AddressRangeError, Admission, Guard, Peer};
 pub use rows::OrderView;
+pub use sayings::ToLedger;

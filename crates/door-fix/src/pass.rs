@@ -6,12 +6,14 @@ use gate_orders::Phase;
 
 use crate::book::{Book, State};
 use crate::door::{Clock, Door, Happening};
+use crate::gate::limits::Denied;
 use crate::ids::{Claims, Named, changes, key, named, with_ids};
+use crate::line_up::Grant;
 use crate::passing::{Item, Origin, rejection_body};
 use crate::peer::Guard;
 use crate::refusal::{Cause, refusal};
-use crate::report::opened;
-use crate::rows::Said;
+use crate::report::{head, opened};
+use crate::rows::{Said, Unknown};
 use crate::seat::Behind;
 
 /// How many messages that were kept are given at once.
@@ -140,6 +142,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
             Some(_) => self.load_book(at),
             None => {}
         }
+        self.tell_holds(at);
     }
 
     /// Reads the book of a venue that has one, as soon as it can be opened.
@@ -185,7 +188,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
             let Some(message) = waiting.messages.get(number) else { continue };
             match item {
                 Item::Pass if self.seats[at].is_venue() => self.pass_down(at, &message, clock),
-                Item::Pass => self.pass_up(at, &message, clock),
+                Item::Pass => self.take_up(at, &message, clock),
                 Item::Rejection => self.pass_rejection(at, &message, clock),
                 Item::TooLate => self.too_late(at, &message, clock),
             }
@@ -195,8 +198,14 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         }
     }
 
-    /// Passes a client's message on to its venue, unless it names what is another client's.
-    fn pass_up(&mut self, at: usize, message: &Message<'_>, clock: Clock) {
+    /// Passes a client's message on to its venue, unless it names what is another client's. A grant is taken with the order that leaves.
+    pub(crate) fn pass_up(
+        &mut self,
+        at: usize,
+        message: &Message<'_>,
+        grant: &mut Option<Box<Grant>>,
+        clock: Clock,
+    ) {
         let Some(to) = self.seats[at].next() else { return };
         if let Err(error) = self.doubt_book(to) {
             self.happenings.push(Happening::StoreFailed(to, error));
@@ -209,7 +218,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
             None => Ok(()),
         };
         match looked {
-            Ok(()) => self.pass_claimed([at, to], message, &claims, clock),
+            Ok(()) => self.pass_claimed([at, to], (message, grant), &claims, clock),
             Err(tag) => {
                 self.tie_if_touched(at, to);
                 self.refuse_duplicate(at, tag, message, clock);
@@ -222,10 +231,19 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
     fn pass_claimed(
         &mut self,
         [at, to]: [usize; 2],
-        message: &Message<'_>,
+        (message, grant): (&Message<'_>, &mut Option<Box<Grant>>),
         claims: &Claims,
         clock: Clock,
     ) {
+        if self.seats[at].is_limited() && message.msg_type() == b"D" {
+            if claims.is_known() {
+                return self.answer_known([at, to], message, clock);
+            }
+            // Another venue is behind the session by now, or what was known of the id is not any more.
+            if grant.as_ref().is_none_or(|grant| grant.venue != to) {
+                return self.refuse_order(at, message, Cause::Denied(Denied::Unanswered), clock);
+            }
+        }
         let new = claims.new_ids().len();
         let room = self.seats[to].book.as_ref().is_none_or(|book| book.has_room(new));
         if !room && message.msg_type() != b"F" {
@@ -240,7 +258,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         let is_again = self.is_again(at, message, claims.is_known());
         let sent = self.send_on(to, self.prefix_of(at), (message, is_again), true, clock);
         match sent {
-            Ok(_) => self.claim([at, to], claims, message, clock),
+            Ok(_) => self.claim([at, to], claims, (message, grant), clock),
             Err(SendError::Rewrite(error)) => {
                 let text = error.to_string();
                 self.step(at, clock, |seat, _, turn| seat.session.refuse(message, 0, &text, turn));
@@ -251,7 +269,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         self.note_sent(at, to, message.number(34).unwrap_or(0), sent.ok());
     }
 
-    fn refuse_unavailable(&mut self, at: usize, message: &Message<'_>, clock: Clock) {
+    pub(crate) fn refuse_unavailable(&mut self, at: usize, message: &Message<'_>, clock: Clock) {
         let text = "Application not available";
         self.step(at, clock, |seat, _, turn| seat.session.refuse(message, 4, text, turn));
     }
@@ -265,7 +283,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         &mut self,
         [at, venue]: [usize; 2],
         claims: &Claims,
-        message: &Message<'_>,
+        (message, grant): (&Message<'_>, &mut Option<Box<Grant>>),
         clock: Clock,
     ) {
         if claims.new_ids().len() + claims.doubtful_ids().len() == 0 {
@@ -286,10 +304,18 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
                 let new = ((&*client, message.number(34)), state, clock.ms);
                 let ids = [id, &original[..]];
                 match message.msg_type() {
-                    b"D" if is_order => match opened(message, text) {
-                        Some(order) => book.open(id, new, order, store),
-                        None => book.note(id, new.0, state, clock.ms, store),
-                    },
+                    b"D" if is_order => {
+                        let (key, order) = match grant.take() {
+                            Some(grant) => (Some(grant.key), Some(grant.order)),
+                            None => (None, opened(message)),
+                        };
+                        match order {
+                            Some(order) => {
+                                book.open(id, new, (head(message, text, key), order), store)
+                            }
+                            None => book.note(id, new.0, state, clock.ms, store),
+                        }
+                    }
                     b"G" if is_order => book.join(ids, new, Said::Replace(message, text), store),
                     b"F" if is_order => book.join(ids, new, Said::Cancel, store),
                     _ => book.note(id, new.0, state, clock.ms, store),
@@ -315,8 +341,20 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         self.step(at, clock, |seat, _, turn| seat.session.refuse(message, 0, &text, turn));
     }
 
-    fn refuse_order(&mut self, at: usize, message: &Message<'_>, cause: Cause, clock: Clock) {
+    pub(crate) fn refuse_order(
+        &mut self,
+        at: usize,
+        message: &Message<'_>,
+        cause: Cause,
+        clock: Clock,
+    ) {
         self.answer_order(at, "", message, cause, clock);
+    }
+
+    /// The ExecID (17) of a report that is made here.
+    pub(crate) fn exec_id(&mut self, clock: Clock) -> String {
+        self.refused_orders += 1;
+        format!("GATE-{}-{}", clock.unix_us, self.refused_orders)
     }
 
     /// Sends a client the answer to an order that does not go to the venue.
@@ -328,20 +366,20 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         cause: Cause,
         clock: Clock,
     ) {
-        self.refused_orders += 1;
-        let id = format!("GATE-{}-{}", clock.unix_us, self.refused_orders);
+        let id = self.exec_id(clock);
         let answer = refusal(message, cause, prefix, &id, clock.unix_us.div_euclid(1_000));
         self.step(client, clock, |seat, _, turn| match &answer {
             // A store that fails is found by the flush.
             Some((msg_type, body)) => drop(seat.session.send(msg_type, body, turn)),
-            None => seat.session.refuse(message, 0, cause.text(), turn),
+            None => seat.session.refuse(message, 0, &cause.text(), turn),
         });
     }
 
     /// Passes a venue's message on to whose it is.
     fn pass_down(&mut self, at: usize, message: &Message<'_>, clock: Clock) {
         let targets = self.targets(at, message);
-        self.note_changes(at, message, clock);
+        let unknown = self.unknown(at, (message, &targets), clock);
+        self.note_changes(at, (message, unknown), clock);
         if targets.is_empty() {
             // What cannot be kept fails its step, and comes again.
             let kept = self.try_book(at, |book, store| book.keep(message.frame().bytes(), store));
@@ -395,11 +433,16 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
     }
 
     /// Notes what a report says of orders.
-    fn note_changes(&mut self, at: usize, message: &Message<'_>, clock: Clock) {
+    fn note_changes(
+        &mut self,
+        at: usize,
+        (message, unknown): (&Message<'_>, Option<Unknown>),
+        clock: Clock,
+    ) {
         let value = |tag| message.value(tag).unwrap_or_default();
         let revives = matches!(value(150), b"D" | b"G" | b"H") || matches!(value(20), b"1" | b"2");
         self.with_book(at, |book, store| {
-            let phase = book.report(message, clock.ms, store)?;
+            let phase = book.report(message, unknown, clock.ms, store)?;
             for (id, state) in changes(message) {
                 let Some((_, before)) = book.owner(&id) else { continue };
                 let state = if phase == Some(Phase::Closed) { State::Closed } else { state };
@@ -414,6 +457,9 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
             }
             Ok(())
         });
+        let alarms = self.seats[at].book.as_mut().map(|book| book.take_alarms());
+        let alarms = alarms.unwrap_or_default().into_iter();
+        self.happenings.extend(alarms.map(|alarm| Happening::OrderAlarm(at, alarm)));
     }
 
     /// Reports whether a message that a session sends again (43=Y) may have been passed on before, under another number: its numbers were set back

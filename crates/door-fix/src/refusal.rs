@@ -1,8 +1,13 @@
 //! Answers to orders that do not go to the venue.
 
-use fix::{Message, TimestampText};
+use std::borrow::Cow;
 
+use fix::{Message, TimestampText};
+use gate_orders::Phase;
+
+use crate::gate::limits::Denied;
 use crate::ids::put_field;
+use crate::rows::OrderView;
 
 /// Why an order does not go to the venue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,14 +18,23 @@ pub(crate) enum Cause {
     NoRoom,
     /// The venue asked for it again when it was too old.
     TooLate,
+    /// Its session began anew while it waited.
+    Reset,
+    /// Replaces of orders that budgets bind.
+    Replaces,
+    /// Its budgets, or what it costs.
+    Denied(Denied),
 }
 
 impl Cause {
-    pub(crate) fn text(self) -> &'static str {
+    pub(crate) fn text(self) -> Cow<'static, str> {
         match self {
-            Cause::Duplicate => "Duplicate ClOrdID",
-            Cause::NoRoom => "too many open orders",
-            Cause::TooLate => "not sent: venue asked again too late",
+            Cause::Duplicate => "Duplicate ClOrdID".into(),
+            Cause::NoRoom => "too many open orders".into(),
+            Cause::TooLate => "not sent: venue asked again too late".into(),
+            Cause::Reset => "not sent: the session began anew".into(),
+            Cause::Replaces => "orders with limits cannot be replaced yet; cancel it".into(),
+            Cause::Denied(denied) => denied.to_string().into(),
         }
     }
 
@@ -29,8 +43,9 @@ impl Cause {
         match self {
             Cause::Duplicate => b"6",
             Cause::TooLate => b"4",
-            Cause::NoRoom if is_42 => b"0",
-            Cause::NoRoom => b"99",
+            Cause::Denied(denied) => denied.order_reason(is_42).as_bytes(),
+            Cause::NoRoom | Cause::Reset | Cause::Replaces if is_42 => b"0",
+            Cause::NoRoom | Cause::Reset | Cause::Replaces => b"99",
         }
     }
 
@@ -40,8 +55,9 @@ impl Cause {
             Cause::Duplicate if is_42 => b"2",
             Cause::Duplicate => b"6",
             Cause::TooLate => b"0",
-            Cause::NoRoom if is_42 => b"2",
-            Cause::NoRoom => b"99",
+            Cause::Denied(denied) => denied.replace_reason(is_42).as_bytes(),
+            Cause::NoRoom | Cause::Reset | Cause::Replaces if is_42 => b"2",
+            Cause::NoRoom | Cause::Reset | Cause::Replaces => b"99",
         }
     }
 }
@@ -60,7 +76,7 @@ pub(crate) fn refusal(
     let time = clock.of_unix_ms(unix_ms);
     let copy = |tag| message.value(tag).filter(|value| !value.is_empty());
     let own = |tag| copy(tag).map(|value| value.strip_prefix(prefix.as_bytes()).unwrap_or(value));
-    let mut body = Body::default();
+    let (mut body, text) = (Body::default(), cause.text());
     match message.msg_type() {
         b"D" => {
             body.put(6, b"0").copy(11, own(11)).put(14, b"0").put(17, id.as_bytes());
@@ -69,7 +85,7 @@ pub(crate) fn refusal(
                 .copy(38, copy(38))
                 .put(39, b"8");
             body.copy(44, copy(44)).copy(54, copy(54)).copy(55, copy(55));
-            body.put(58, cause.text().as_bytes()).put(60, time).put(103, cause.reason(is_42));
+            body.put(58, text.as_bytes()).put(60, time).put(103, cause.reason(is_42));
             body.put(150, b"8").put(151, b"0").copy(152, copy(152));
             Some((b"8", body.0))
         }
@@ -78,12 +94,40 @@ pub(crate) fn refusal(
             let status: &[u8] = if cause == Cause::TooLate { b"0" } else { b"8" };
             let response: &[u8] = if kind == b"F" { b"1" } else { b"2" };
             body.copy(11, own(11)).put(37, b"NONE").put(39, status).copy(41, own(41));
-            body.put(58, cause.text().as_bytes()).put(60, time);
+            body.put(58, text.as_bytes()).put(60, time);
             body.put(102, cause.cancel_reason(is_42)).put(434, response);
             Some((b"9", body.0))
         }
         _ => None,
     }
+}
+
+/// The body of the ExecutionReport that tells how an order stands whose client sent it again (150=I; FIX 4.2: 20=3).
+pub(crate) fn status(message: &Message<'_>, known: &OrderView, id: &str, unix_ms: i64) -> Vec<u8> {
+    let is_42 = message.begin_string() == b"FIX.4.2";
+    let mut clock = TimestampText::default();
+    let time = clock.of_unix_ms(unix_ms);
+    let text = |number: Option<fix::Decimal>| number.map_or("0".into(), |one| one.to_string());
+    let [done, open] = [known.standing.executed, known.standing.open].map(text);
+    let status: &[u8] = match known.phase {
+        Phase::Filled => b"2",
+        Phase::Closed if is_whole(&known.standing) => b"2",
+        Phase::Closed => b"4",
+        Phase::Open if done == "0" => b"0",
+        Phase::Open => b"1",
+    };
+    let copy = |tag| message.value(tag).filter(|value| !value.is_empty());
+    let order_id = if known.order_id.is_empty() { "NONE" } else { &known.order_id };
+    let mut body = Body::default();
+    body.put(6, b"0").copy(11, copy(11)).put(14, done.as_bytes()).put(17, id.as_bytes());
+    body.copy(20, is_42.then_some(&b"3"[..])).put(37, order_id.as_bytes()).copy(38, copy(38));
+    body.put(39, status).copy(44, copy(44)).copy(54, copy(54)).copy(55, copy(55)).put(60, time);
+    body.put(150, if is_42 { status } else { b"I" }).put(151, open.as_bytes());
+    body.0
+}
+
+fn is_whole(standing: &gate_orders::Standing) -> bool {
+    matches!(standing.size, Some(gate_orders::Size::Quantity { quantity, .. }) if standing.executed == Some(quantity))
 }
 
 /// Fields in the order in which they are put.

@@ -10,11 +10,11 @@ use crate::head::Head;
 const REFERENCE_DAYS: i64 = 7;
 const DAY_MS: i64 = 86_400_000;
 
-fn text<'m>(message: &Message<'m>, tag: Tag) -> Option<&'m [u8]> {
+pub(crate) fn text<'m>(message: &Message<'m>, tag: Tag) -> Option<&'m [u8]> {
     message.value(tag).filter(|value| !value.is_empty())
 }
 
-fn decimal(message: &Message<'_>, tag: Tag) -> Option<Decimal> {
+pub(crate) fn decimal(message: &Message<'_>, tag: Tag) -> Option<Decimal> {
     Decimal::parse(text(message, tag)?).ok()
 }
 
@@ -26,18 +26,20 @@ fn size(message: &Message<'_>) -> Option<Size> {
     quantity.or_else(|| decimal(message, 152).map(Size::Cash))
 }
 
-/// Reads a new order (D); one without a quantity is like one that was not opened here. `None` if its ClOrdID is no text for a row.
-pub(crate) fn opened<'m>(message: &Message<'m>, id: &'m [u8]) -> Option<(Head<'m>, Order)> {
+/// Reads what a new order (D) costs that no budget binds; one without a quantity is like one that was not opened here.
+pub(crate) fn opened(message: &Message<'_>) -> Option<Order> {
+    let one = Decimal::new(1, 0)?;
+    match size(message).map(|size| Order::open(&[], one, &Version { number: 0, size })) {
+        Some(Ok(order)) => Some(order),
+        _ => Order::unknown(&[], one).ok(),
+    }
+}
+
+/// Reads what a new order (D) says beside its amounts.
+pub(crate) fn head<'m>(message: &Message<'m>, id: &'m [u8], key: Option<u128>) -> Head<'m> {
     let field = |tag| text(message, tag).unwrap_or_default();
     let (account, symbol) = (field(1), field(55));
-    let head = Head { id, account, symbol, side: field(54), tif: field(59), ..Head::default() };
-    let one = Decimal::new(1, 0)?;
-    let order = match size(message).map(|size| Order::open(&[], one, &Version { number: 0, size }))
-    {
-        Some(Ok(order)) => order,
-        _ => Order::unknown(&[], one).ok()?,
-    };
-    Some((head, order))
+    Head { id, account, symbol, side: field(54), tif: field(59), key, ..Head::default() }
 }
 
 /// Reads a replace (G) as the next version of an order.

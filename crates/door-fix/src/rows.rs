@@ -1,9 +1,10 @@
 //! Orders in rows, which are bytes while they are short.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use fix::Message;
-use gate_orders::{Event, Order, Phase, Standing};
+use gate_orders::{Alarm, Event, Order, Phase, Standing};
 
 use crate::head::Head;
 use crate::known::Whose;
@@ -67,9 +68,16 @@ impl Held {
     }
 
     /// An order of which nothing is known but its ClOrdID.
-    pub(crate) fn unknown(id: &[u8], room: &mut Vec<u8>) -> Option<Held> {
-        let order = Order::unknown(&[], fix::Decimal::new(1, 0)?).ok()?;
-        let head = Head { id: id.strip_prefix(b"11=").unwrap_or(id), ..Head::default() };
+    pub(crate) fn unknown(
+        id: &[u8],
+        bound: Option<(u128, Order)>,
+        room: &mut Vec<u8>,
+    ) -> Option<Held> {
+        let (key, order) = match bound {
+            Some((key, order)) => (Some(key), order),
+            None => (None, Order::unknown(&[], fix::Decimal::new(1, 0)?).ok()?),
+        };
+        let head = Head { id: id.strip_prefix(b"11=").unwrap_or(id), key, ..Head::default() };
         Some(Held::new(&head, order, room))
     }
 
@@ -81,6 +89,25 @@ impl Held {
                 long.now.encode(out);
             }
         }
+    }
+
+    /// The order, and the key of its named hold; `None` of one that no budget binds.
+    pub(crate) fn bound(&self) -> Option<(u128, Cow<'_, Order>)> {
+        match self {
+            Held::Short(bytes) => {
+                let mut rest = &bytes[..];
+                let key = Head::take(&mut rest)?.key?;
+                Some((key, Cow::Owned(Order::decode(rest).ok()?)))
+            }
+            Held::Long(long) => {
+                Some((Head::take(&mut &long.head[..])?.key?, Cow::Borrowed(&long.now)))
+            }
+        }
+    }
+
+    /// Reports whether it says the same as another one, as far as that is seen at a glance.
+    fn is_as(&self, other: &Held) -> bool {
+        matches!((self, other), (Held::Short(one), Held::Short(other)) if one == other)
     }
 
     pub(crate) fn events(&self) -> &[u64] {
@@ -139,14 +166,21 @@ impl<'m> Said<'m> {
             Said::Cancel => Vec::new(),
             Said::Rejected(id) => report::rejected(id, &mut next).into_iter().collect(),
         };
+        let mut alarms = Vec::new();
         events.retain(|event| match (order.apply(event), event) {
-            (Ok(effect), _) => effect.changed,
+            (Ok(effect), _) => {
+                alarms.extend(effect.alarm);
+                effect.changed
+            }
             (Err(_), Event::Sent(sent)) => {
                 next.waits.retain(|wait| wait.0 != sent.number);
                 false
             }
             // It cannot be counted.
-            (Err(_), _) => false,
+            (Err(_), _) => {
+                alarms.push(Alarm::BadReport);
+                false
+            }
         });
         let phase = order.phase();
         if phase == Phase::Closed {
@@ -158,7 +192,7 @@ impl<'m> Said<'m> {
         };
         let ids = before.waits.iter().map(|wait| wait.1).chain([before.id, next.id]);
         let ended = ids.filter(|id| !is_open(id)).map(|id| [b"11=", id].concat()).collect();
-        (next, Heard { phase, ended, events, whole: None })
+        (next, Heard { phase, ended, events, whole: None, alarms })
     }
 }
 
@@ -171,6 +205,25 @@ pub(crate) struct Heard {
     pub(crate) events: Vec<Event>,
     /// The row, where it is written whole.
     pub(crate) whole: Option<Held>,
+    /// What a person should look at.
+    pub(crate) alarms: Vec<Alarm>,
+}
+
+/// An order that was not opened here, and that budgets bind.
+#[derive(Debug)]
+pub(crate) struct Unknown {
+    pub(crate) client: String,
+    pub(crate) key: u128,
+    pub(crate) order: Order,
+}
+
+/// What a change of a row makes of its named hold.
+#[derive(Debug)]
+pub(crate) enum HoldChange {
+    /// It stands otherwise: the row at this place says how.
+    Stands(RowPlace, u128),
+    /// The order is forgotten, or was never there.
+    Ends(u128, Box<Order>),
 }
 
 /// The rows of a book.
@@ -213,6 +266,34 @@ impl Rows {
         {
             row.ids = if more { row.ids + 1 } else { row.ids - 1 };
         }
+    }
+
+    /// Returns what a change that is kept makes of a named hold. What is new stands as it was asked for.
+    pub(crate) fn hold_kept(&self, change: &RowChange) -> Option<HoldChange> {
+        let place = match change {
+            RowChange::Added(_) => return None,
+            RowChange::Removed(_, row) => {
+                let (key, order) = row.held.bound()?;
+                return Some(HoldChange::Ends(key, Box::new(order.into_owned())));
+            }
+            RowChange::Was(place, before) => {
+                let row = self.get(*place)?;
+                if before.record == 0 || row.held.is_as(&before.held) {
+                    return None;
+                }
+                *place
+            }
+            RowChange::Heard(place, ..) => *place,
+        };
+        Some(HoldChange::Stands(place, self.get(place)?.held.bound()?.0))
+    }
+
+    /// Returns what is to become of a named hold whose order was opened by a change that is taken back.
+    pub(crate) fn hold_undone(&self, change: &RowChange) -> Option<HoldChange> {
+        let RowChange::Was(place, before) = change else { return None };
+        let row = self.get(*place).filter(|_| before.record == 0)?;
+        let (key, order) = row.held.bound()?;
+        Some(HoldChange::Ends(key, Box::new(order.into_owned())))
     }
 
     /// A change is kept.

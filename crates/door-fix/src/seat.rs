@@ -9,8 +9,9 @@ use fix_session::{
 use table::Secret;
 
 use crate::book::Book;
-use crate::config::{Checked, Kind, Route, SessionKeys, SessionSpec};
+use crate::config::{Checked, Kind, Limits, Route, SessionKeys, SessionSpec};
 use crate::door::Refused;
+use crate::line_up::LineUp;
 use crate::passing::{Passed, Passing};
 use crate::peer::{Admission, Peer};
 use crate::route_echo::Echo;
@@ -49,6 +50,8 @@ pub(crate) struct Seat {
     pub(crate) is_book_read: bool,
     /// Where the book is written if the stores have none.
     pub(crate) book_memory: MemoryStore,
+    /// Of a client: what waits for the ledger.
+    pub(crate) line_up: LineUp,
 }
 
 /// What gets the messages of a session.
@@ -113,6 +116,7 @@ impl Seat {
             book,
             is_book_read: false,
             book_memory: MemoryStore::new(0),
+            line_up: LineUp::default(),
         })
     }
 
@@ -150,6 +154,22 @@ impl Seat {
     /// What stands behind a client.
     pub(crate) fn route(&self) -> Option<&Route> {
         self.spec.as_ref().map(|spec| &spec.route)
+    }
+
+    /// Reports whether its orders are held against budgets.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.spec.as_ref().is_some_and(|spec| spec.limits == Some(Limits::Budgets))
+    }
+
+    /// Whose orders come over it.
+    pub(crate) fn firm(&self) -> &str {
+        self.spec.as_ref().map_or("", |spec| &spec.firm)
+    }
+
+    /// Reports whether messages of a type pass although nobody knows what they cost.
+    pub(crate) fn passes_unpriced(&self, msg_type: &[u8]) -> bool {
+        let passing = self.spec.iter().flat_map(|spec| &spec.unpriced);
+        passing.into_iter().any(|one| one.as_bytes() == msg_type)
     }
 
     /// The sessions that may get its messages.

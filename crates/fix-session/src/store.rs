@@ -38,6 +38,10 @@ pub trait MessageStore {
     /// [`StoreError`] if it cannot be kept.
     fn set_next_in(&mut self, seq: u64) -> Result<(), StoreError>;
 
+    /// Holds back what outlives the process: whatever [`MessageStore::next_in`] says meanwhile, this number is expected after a crash, because
+    /// what came with it is not done yet; `None` holds no longer, and neither does a reset.
+    fn hold_next_in(&mut self, _seq: Option<u64>) {}
+
     /// Keeps a message under [`MessageStore::next_out`] and moves that number on, both or neither.
     ///
     /// # Errors

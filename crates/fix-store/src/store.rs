@@ -36,6 +36,8 @@ pub struct FileStore {
     /// With what is staged. Its places are those of the last flush.
     memo: Memo,
     flushed: Memo,
+    /// The number that is kept as expected, whatever is expected now.
+    held_in: Option<u64>,
     staged: Staged,
     /// The end of the last one is where its file ends; the tail belongs behind it.
     segments: Vec<Segment>,
@@ -116,6 +118,7 @@ impl FileStore {
             now_us: 0,
             memo,
             flushed: memo,
+            held_in: None,
             staged: Staged::default(),
             segments,
             tail: Vec::new(),
@@ -195,6 +198,7 @@ impl FileStore {
     /// The numbers with the places that the staged records belong to.
     fn memo_to_keep(&self) -> Memo {
         let mut memo = self.memo;
+        memo.next_in = self.held_in.map_or(memo.next_in, |held| held.min(memo.next_in));
         if let Some(place) = self.staged.written {
             memo.end.segment = place.segment;
             memo.end.offset = place.offset + self.staged.records.len() as u64;
@@ -308,8 +312,8 @@ impl FileStore {
     /// What was staged is kept.
     pub(crate) fn settle(&mut self) {
         let next_out = self.flushed.next_out;
-        self.memo = self.memo_to_keep();
-        self.flushed = self.memo;
+        self.flushed = self.memo_to_keep();
+        self.memo = Memo { next_in: self.memo.next_in, ..self.flushed };
         if let Some(place) = self.staged.written
             && self.marks.is_due(self.flushed.end.offset)
         {
@@ -347,7 +351,7 @@ impl FileStore {
 
     /// What was staged is not kept: all is as it was at the last flush, and the next write begins a new segment.
     pub(crate) fn undo(&mut self) {
-        self.memo = self.flushed;
+        (self.memo, self.held_in) = (self.flushed, None);
         self.staged.clear();
         self.reader.clear();
         self.waiting_next = None;
@@ -376,7 +380,7 @@ impl FileStore {
         }
         self.staged.falls = next_out < self.memo.next_out;
         self.memo.next_out = next_out;
-        self.memo.next_in = next_in.max(1);
+        (self.memo.next_in, self.held_in) = (next_in.max(1), None);
         self.staged.changed = true;
         self.reader.clear();
     }
@@ -487,6 +491,11 @@ impl MessageStore for FileStore {
         Ok(())
     }
 
+    fn hold_next_in(&mut self, seq: Option<u64>) {
+        self.staged.changed |= self.held_in != seq;
+        self.held_in = seq;
+    }
+
     fn put(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
         let (seq, at) = (self.memo.next_out, self.staged.records.len());
         self.stage(Kind::Sent, seq, bytes)?;
@@ -530,6 +539,7 @@ impl MessageStore for FileStore {
         // Lives are told apart by when they began, also while the clock stands still.
         let created_unix_ms = unix_ms.max(self.memo.created_unix_ms.saturating_add(1));
         self.memo = Memo { next_out: 1, next_in: 1, created_unix_ms, ..self.memo };
+        self.held_in = None;
         self.staged.life = Some(self.staged.records.len());
         self.staged.sent.clear();
         self.staged.changed = true;

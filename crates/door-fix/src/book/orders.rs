@@ -9,6 +9,7 @@
 //! A number is the place of the first record of a row. A short row is written whole with each change. A long one would cost the square of its
 //! executions: it is kept ready, its events are written, and it is written whole when these have become as long as it was.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use fix::Message;
@@ -18,7 +19,7 @@ use gate_orders::{Event, Order, Phase};
 use super::{Book, Change};
 use crate::head::{Head, put_text, take_number, take_text};
 use crate::known::{Entry, Of, Slot, State, Whose};
-use crate::rows::{EVENT, Heard, Held, OrderView, Row, RowChange, RowPlace, Said, WHOLE};
+use crate::rows::{EVENT, Heard, Held, OrderView, Row, RowChange, RowPlace, Said, Unknown, WHOLE};
 
 /// How many rows a page of orders has at most, and how many places are looked at for it.
 const ROWS_AT_ONCE: usize = 256;
@@ -37,6 +38,7 @@ impl Book {
         store: &mut dyn MessageStore,
     ) -> Result<(), StoreError> {
         let client = self.client(client);
+        self.is_bound |= head.key.is_some();
         let held = Held::new(&head, order, &mut self.scratch);
         let place = self.add_row(client, held, store)?;
         self.set_id(id, (Whose::Order(place), seq), state, now_ms, store)
@@ -57,6 +59,42 @@ impl Book {
         self.set_id(id, (Whose::Order(place), from.1), state, now_ms, store)
     }
 
+    /// The orders that budgets bind: the key of the named hold of each, whose it is, and the order.
+    pub(crate) fn bound(&self) -> impl Iterator<Item = (u128, String, Cow<'_, Order>)> {
+        let rows = self.rows.rows.iter().flatten();
+        rows.filter_map(|row| {
+            let (key, order) = row.held.bound()?;
+            Some((key, self.label(row), order))
+        })
+    }
+
+    /// The order that budgets bind at a place, if it is still that of the key.
+    pub(crate) fn bound_at(&self, place: RowPlace, key: u128) -> Option<(String, Cow<'_, Order>)> {
+        let row = self.rows.get(place)?;
+        let (_, order) = row.held.bound().filter(|(own, _)| *own == key)?;
+        Some((self.label(row), order))
+    }
+
+    fn label(&self, row: &Row) -> String {
+        let id = match &row.held {
+            Held::Short(bytes) => Head::take(&mut &bytes[..]),
+            Held::Long(long) => Head::take(&mut &long.head[..]),
+        };
+        let id = id.map(|head| String::from_utf8_lossy(head.id).into_owned()).unwrap_or_default();
+        format!("{} {id}", self.clients[row.client as usize])
+    }
+
+    /// Reports whether an order has a row that a message names.
+    pub(crate) fn has_order(&self, message: &Message<'_>) -> bool {
+        let ids = [11, 41].into_iter().filter_map(|tag| message.value(tag));
+        ids.into_iter().any(|id| self.place(&[b"11=", id].concat()).is_some())
+    }
+
+    /// How the order stands that an id names.
+    pub(crate) fn known(&self, id: &[u8]) -> Option<OrderView> {
+        self.view(self.rows.get(self.place(id)?)?)
+    }
+
     /// The row of the order that an id names.
     pub(crate) fn place(&self, id: &[u8]) -> Option<RowPlace> {
         match self.ids.entry(self.ids.find(id)?).whose {
@@ -69,12 +107,14 @@ impl Book {
     pub(crate) fn report(
         &mut self,
         message: &Message<'_>,
+        unknown: Option<Unknown>,
         now_ms: u64,
         store: &mut dyn MessageStore,
     ) -> Result<Option<Phase>, StoreError> {
         if !matches!(message.msg_type(), b"8" | b"9") {
             return Ok(None);
         }
+        self.is_bound |= unknown.is_some();
         let id =
             |tag| message.value(tag).filter(|id| !id.is_empty()).map(|id| [b"11=", id].concat());
         let ids = [id(11), id(41)];
@@ -89,8 +129,21 @@ impl Book {
             // It was not opened here, or before orders had rows.
             (None, Some((id, slot))) if message.msg_type() == b"8" => {
                 let Whose::Client(client) = self.ids.entry(*slot).whose else { return Ok(None) };
-                let Some(held) = Held::unknown(id, &mut self.scratch) else { return Ok(None) };
+                let bound = unknown.map(|unknown| (unknown.key, unknown.order));
+                let held = Held::unknown(id, bound, &mut self.scratch);
+                let Some(held) = held else { return Ok(None) };
                 self.add_row(client, held, store)?
+            }
+            // Nobody sent it from here.
+            (None, None) => {
+                let Some((id, unknown)) = ids[0].as_ref().zip(unknown) else { return Ok(None) };
+                let client = self.client(&unknown.client);
+                let bound = Some((unknown.key, unknown.order));
+                let held = Held::unknown(id, bound, &mut self.scratch);
+                let Some(held) = held else { return Ok(None) };
+                let place = self.add_row(client, held, store)?;
+                self.set_id(id, (Whose::Order(place), None), State::Live, now_ms, store)?;
+                place
             }
             _ => return Ok(None),
         };
@@ -116,10 +169,9 @@ impl Book {
         store: &mut dyn MessageStore,
     ) -> Result<Option<Phase>, StoreError> {
         let Some(row) = self.rows.get_mut(place) else { return Ok(None) };
-        let Some(Heard { phase, ended, events, whole }) = row.held.hear(&said, &mut self.scratch)
-        else {
-            return Ok(None);
-        };
+        let Some(heard) = row.held.hear(&said, &mut self.scratch) else { return Ok(None) };
+        let Heard { phase, ended, events, whole, alarms } = heard;
+        self.alarms.extend(alarms);
         let record = row.record;
         if let Some(long) = row.held.long().filter(|_| !events.is_empty()) {
             let (events, before) = (events.clone(), (long.events.len(), long.bytes[0]));

@@ -7,6 +7,7 @@ use counters::{Counter, counters};
 use door_transport::CloseReason;
 use fix_session::{Disconnect, Notice};
 use fix_store::OpenError;
+use gate_orders::Alarm;
 
 counters! {
     /// Counters of the worker that has the door.
@@ -20,6 +21,7 @@ counters! {
         peer_rejects: "Messages of ours that a peer answered with a Reject (3).";
         lost: "Messages that a peer gave up with a SequenceReset, numbers that show that one side has lost data, and records that cannot be read.", failing("fix_lost", "/docs/fix.md#alarms");
         unaddressed: "Messages of a venue that could go to no client; they are in the venue's store.", failing("fix_unaddressed", "/docs/fix.md#alarms");
+        order_alarms: "Reports that do not fit what is known of an order, or that no budget could be told of.", failing("fix_orders", "/docs/fix.md#alarms");
         unread: "Connections that were closed because the peer left more than `outbound_bytes_max` unread.";
         store_failures: "Steps whose messages could not be kept, so that nothing of them left.", failing("fix_store", "/docs/fix.md#alarms");
     }
@@ -64,6 +66,10 @@ impl FixCounts {
                     tracing::error!(session, "FIX: {told}");
                 }
                 Some((Weight::Known, told)) => tracing::warn!(session, "FIX: {told}"),
+                Some((Weight::Order, told)) => {
+                    self.order_alarms.add(1);
+                    tracing::error!(session, "FIX: {told}");
+                }
                 None => tracing::warn!(session, ?other, "FIX"),
             },
         }
@@ -200,6 +206,8 @@ enum Weight {
     /// It is counted as lost.
     Lost,
     Known,
+    /// It is counted as an alarm of orders.
+    Order,
 }
 
 /// What is to be said of the ids of a venue's orders: what it means, and what to do.
@@ -225,9 +233,43 @@ fn sentence(happening: &Happening) -> Option<(Weight, String)> {
             let told = "the venue asked again for an order that is older than max_order_age_ms, and on which it has reported: it was not sent again, and its client was told nothing";
             (Weight::Known, told.to_owned())
         }
+        Happening::OrderAlarm(_, alarm) => (Weight::Order, of_order(*alarm).to_owned()),
+        Happening::NobodysOrder { is_booked, .. } => {
+            let booked = match is_booked {
+                true => "booked as unknown_order",
+                false => "booked nowhere, because no budget binds it",
+            };
+            let told = format!(
+                "the venue executed an order that nobody sent from here: it is {booked}. Compare the venue's orders with yours"
+            );
+            (Weight::Order, told)
+        }
+        Happening::NotBooked(why) => {
+            let told = format!(
+                "what became of an order cannot be booked ({why:?}). Its next report tries again, and so does the next start; compare the venue's executions with the books"
+            );
+            (Weight::Order, told)
+        }
         _ => return None,
     };
     Some(said)
+}
+
+fn of_order(alarm: Alarm) -> &'static str {
+    match alarm {
+        Alarm::OtherContent => {
+            "a report of a known ExecID (17) has another quantity or price: the first one counts. Compare the execution with the venue"
+        }
+        Alarm::UnknownReference => {
+            "a correction or a bust names an execution (19) that is not known: its sums count. Compare the order's executions with the venue"
+        }
+        Alarm::Missed => {
+            "CumQty (14) says that an execution did not come: it is booked at the report's average price, as inferred. Ask the venue for it"
+        }
+        Alarm::BadReport => {
+            "a report of an order cannot be counted: a quantity, a price or a sum is missing or out of range. Look at it with `weir fix messages`, and compare the order with the venue"
+        }
+    }
 }
 
 #[cfg(test)]
@@ -262,6 +304,18 @@ mod tests {
             assert!(parts.iter().all(|part| told.contains(part)), "{told}");
             counts.tell("VENUE", &happening);
             assert_eq!(counts.lost.get(), lost, "{happening:?}");
+        }
+        for (alarms, happening, part) in [
+            (1, Happening::OrderAlarm(7, Alarm::OtherContent), "the first one counts"),
+            (2, Happening::OrderAlarm(7, Alarm::UnknownReference), "its sums count"),
+            (3, Happening::OrderAlarm(7, Alarm::Missed), "as inferred"),
+            (4, Happening::OrderAlarm(7, Alarm::BadReport), "cannot be counted"),
+            (5, Happening::NobodysOrder { venue: 7, is_booked: false }, "booked nowhere"),
+            (6, Happening::NobodysOrder { venue: 7, is_booked: true }, "unknown_order"),
+        ] {
+            assert!(sentence(&happening).unwrap().1.contains(part), "{happening:?}");
+            counts.tell("VENUE", &happening);
+            assert_eq!((of(&happening), counts.order_alarms.get()), (Some(7), alarms));
         }
         counts.tell("CLIENT1", &Happening::Notice(7, Notice::WaitingLost));
         assert_eq!(counts.lost.get(), 2);

@@ -361,7 +361,10 @@ fn client(config: &Config, entry: &FixSession, faults: &mut EntryFaults<'_>) -> 
         faults.push(faults.name_key(), text);
     }
     if entry.limits != "none" {
-        let expected = "\"none\": the gate asks for no money yet, which has to be said";
+        let expected = match entry.limits.as_str() {
+            "budgets" => "\"none\": orders cannot be held against budgets yet",
+            _ => "\"none\": the gate asks for no money yet, which has to be said",
+        };
         faults.need("limits", &entry.limits, expected);
     }
     let venues = &config.arrays.fix_venue;
@@ -397,6 +400,7 @@ fn client(config: &Config, entry: &FixSession, faults: &mut EntryFaults<'_>) -> 
     spec.source_addresses = ranges.into_iter().flatten().collect();
     spec.certificate_name = certificate.cloned();
     spec.cl_ord_id_prefix.clone_from(&entry.cl_ord_id_prefix);
+    spec.firm.clone_from(&entry.firm);
     spec.has_passwords = !entry.password_file.is_empty();
     spec
 }

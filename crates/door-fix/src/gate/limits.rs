@@ -1,4 +1,4 @@
-//! What an order asks of its budgets, and how its client hears that it may not leave. Pure; no session has `limits = "budgets"` yet.
+//! What an order asks of its budgets, and how its client hears that it may not leave. Pure.
 
 use std::fmt;
 
@@ -25,6 +25,10 @@ pub enum Denied {
     Unbound(Unbound),
     /// It cannot be counted.
     Order(Refusal),
+    /// What it costs at most cannot be told, for this reason.
+    Unpriced(&'static str),
+    /// A budget counts money of another currency than its own (15).
+    Currency(Leg),
     /// A budget has less left, or is closed.
     Leg {
         /// The budget.
@@ -34,6 +38,8 @@ pub enum Denied {
         /// What it has left.
         left: Amount,
     },
+    /// It was sent again, and too late.
+    TooOld,
     /// The ledger did not judge it: it is busy, or did not answer in time.
     Unanswered,
     /// Nothing can be sealed.
@@ -64,7 +70,8 @@ impl Denied {
                 matches!(why, Exhausted | DayExhausted | WindowExhausted | PurseEmpty)
             }
             Denied::Order(refusal) => refusal == Refusal::Range,
-            Denied::Unbound(_) | Denied::Unanswered | Denied::Journal => false,
+            Denied::Unpriced(_) | Denied::Currency(_) | Denied::Unbound(_) => false,
+            Denied::TooOld | Denied::Unanswered | Denied::Journal => false,
         }
     }
 
@@ -73,6 +80,7 @@ impl Denied {
     pub fn order_reason(self, is_42: bool) -> &'static str {
         match self {
             _ if self.is_limit() => "3",
+            Denied::TooOld => "4",
             _ if is_42 => "0",
             Denied::Order(Refusal::Quantity(_)) => "13",
             _ => "99",
@@ -92,6 +100,11 @@ impl fmt::Display for Denied {
         match self {
             Denied::Unbound(unbound) => unbound.fmt(f),
             Denied::Order(refusal) => refusal.fmt(f),
+            Denied::Unpriced(why) => f.write_str(why),
+            Denied::Currency(Leg { budget, unit }) => {
+                write!(f, "budget {budget} counts {unit}: expected an order in that Currency (15)")
+            }
+            Denied::TooOld => f.write_str("sent again too late; send a new order"),
             Denied::Unanswered => f.write_str("the limits were not checked in time; send it again"),
             Denied::Journal => f.write_str("the gate cannot record orders at present"),
             Denied::Leg { leg: Leg { budget, unit }, why, left } => {
@@ -176,6 +189,8 @@ mod tests {
                 "0",
                 "9 budgets bind the order, at most 8",
             ),
+            (Denied::TooOld, "4", "4", "sent again too late"),
+            (Denied::Currency(legs()[0]), "99", "0", "budget 7 counts USD: expected an order in"),
             (Denied::Order(Refusal::Range), "3", "3", "out of range"),
             (Denied::Order(Refusal::Quantity(zero)), "13", "0", "quantity 0: expected more than 0"),
             (Denied::Order(Refusal::Price(zero)), "99", "0", "price 0: expected more than 0"),

@@ -550,7 +550,10 @@ fn of(happening: &crate::Happening) -> Option<usize> {
         | Happening::IdsFull(session)
         | Happening::IdsLost(session, _)
         | Happening::NotSentAgain(session)
+        | Happening::OrderAlarm(session, _)
+        | Happening::NobodysOrder { venue: session, .. }
         | Happening::UnknownRejected(session) => Some(*session),
+        Happening::NotBooked(_) => None,
     }
 }
 

@@ -7,6 +7,7 @@ mod attacks;
 mod clients;
 mod config;
 mod desk;
+mod limits;
 mod operate;
 mod orders;
 mod passing;

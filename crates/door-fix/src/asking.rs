@@ -1,0 +1,319 @@
+//! Orders ask their budgets before they leave, and what came behind them waits.
+//!
+//! ```text
+//!   D ── take_up ── exposure::order ──▶ take_says: an ask ──▶ the ledger ──▶ answered ── advance ── serve ──▶ book, venue
+//!   others of the session ── behind an order that waits ──────────────────────────────────┘
+//! ```
+//!
+//! What waits is in memory alone. Its client's number is kept only up to the first that waits, so a client whose connection ends, or whose gate
+//! does, sends it again.
+
+use std::sync::Arc;
+
+use fix::{Framing, Message, Timestamp, frame};
+use fix_session::{MessageStore, MessageStores};
+use ledger::NamedAnswer;
+use weir_budgets::orders::OrderIndex;
+
+use crate::door::{Clock, Door, Happening, Line};
+use crate::exposure::{self, Exposure};
+use crate::gate::limits::{self, Denied};
+use crate::ids::key;
+use crate::line_up::{Grant, Progress, Waiter};
+use crate::passing::UNSUPPORTED_TYPE;
+use crate::peer::Guard;
+use crate::refusal::{Cause, status};
+use crate::rows::{HoldChange, RowPlace, Unknown};
+use crate::sayings::{Saying, ToLedger, cut};
+
+impl<S: MessageStores, G: Guard> Door<S, G> {
+    /// Passes a client's message on, refuses it, or lets it wait for its turn.
+    pub(crate) fn take_up(&mut self, at: usize, message: &Message<'_>, clock: Clock) {
+        let seat = &self.seats[at];
+        if !seat.is_limited() && seat.line_up.is_empty() {
+            return self.pass_up(at, message, &mut None, clock);
+        }
+        let progress = match Exposure::of(message.msg_type()) {
+            Exposure::Order if seat.is_limited() => self.ask_for(at, message, clock),
+            _ => Progress::Behind,
+        };
+        if self.seats[at].line_up.is_empty() && !matches!(progress, Progress::Asked(_)) {
+            return self.serve(at, message, progress, clock);
+        }
+        let (seq, since_ms) = (message.number(34).unwrap_or(0), clock.ms);
+        let life_ms = self.stores.store(at).created_unix_ms();
+        let bytes = message.frame().bytes().into();
+        self.seats[at].line_up.push(Waiter { bytes, seq, life_ms, since_ms, progress });
+        self.hold_numbers(at);
+    }
+
+    /// Asks the budgets of a new order, unless it is known or cannot be asked for.
+    fn ask_for(&mut self, at: usize, message: &Message<'_>, clock: Clock) -> Progress {
+        let seat = &self.seats[at];
+        let Some(venue) = seat.next() else { return Progress::Behind };
+        let id = message.value(11).unwrap_or_default();
+        let known = key(11, seat.prefix(), id);
+        let book = self.seats[venue].book.as_ref();
+        if book.is_some_and(|book| book.owner(&known).is_some()) {
+            // It is judged in its turn.
+            return Progress::Behind;
+        }
+        if self.is_too_old(venue, message, clock) {
+            return Progress::Denied(Denied::TooOld);
+        }
+        let (session, mut legs) = (&seat.keys.name, std::mem::take(&mut self.legs));
+        let made = exposure::order(message, (session, seat.firm()), &self.orders, &mut legs);
+        let label = format!("{session} {}", String::from_utf8_lossy(id));
+        self.legs = legs;
+        let order = match made {
+            Ok(order) => order,
+            Err(denied) => return Progress::Denied(denied),
+        };
+        let key = self.sayings.next_key(&self.seats[venue].keys, clock.unix_us);
+        let say = limits::ask(key, cut(&label), order.amounts());
+        let grant = Box::new(Grant { key, venue, order });
+        Progress::Asked(self.sayings.say(Saying::Ask { client: at, grant }, vec![say]))
+    }
+
+    /// Reports whether an order that is sent again (43=Y) was made longer ago than the venue is to get one.
+    fn is_too_old(&self, venue: usize, message: &Message<'_>, clock: Clock) -> bool {
+        let max_ms = i64::try_from(self.seats[venue].max_order_age_ms()).unwrap_or(i64::MAX);
+        if max_ms == 0 || message.value(43) != Some(b"Y") {
+            return false;
+        }
+        let sent = message.value(122).and_then(Timestamp::parse).map(Timestamp::unix_ms);
+        sent.is_none_or(|sent| clock.unix_us.div_euclid(1_000).saturating_sub(sent) > max_ms)
+    }
+
+    /// Does what a client's message asks for, now that it is its turn.
+    fn serve(&mut self, at: usize, message: &Message<'_>, progress: Progress, clock: Clock) {
+        let (seat, kind) = (&self.seats[at], Exposure::of(message.msg_type()));
+        let may_pass = !seat.is_limited() || seat.passes_unpriced(message.msg_type());
+        match (kind, progress) {
+            (_, Progress::Granted(grant)) => {
+                let mut grant = Some(grant);
+                self.pass_up(at, message, &mut grant, clock);
+                self.give_back(grant);
+            }
+            (_, Progress::Denied(denied)) => {
+                self.refuse_order(at, message, Cause::Denied(denied), clock);
+            }
+            (Exposure::Replace, _) if seat.is_limited() => {
+                self.refuse_order(at, message, Cause::Replaces, clock);
+            }
+            (Exposure::Unpriced, _) if !may_pass => {
+                self.step(at, clock, |seat, _, turn| {
+                    seat.session.refuse(message, 3, UNSUPPORTED_TYPE, turn);
+                });
+            }
+            _ => self.pass_up(at, message, &mut None, clock),
+        }
+    }
+
+    /// Does what is to be done with messages that wait for nothing any more.
+    fn advance(&mut self, at: usize, clock: Clock) {
+        self.touch(at);
+        while let Some(waiter) = self.seats[at].line_up.take_ready() {
+            self.serve_waiter(at, waiter, clock);
+        }
+        self.hold_numbers(at);
+    }
+
+    fn serve_waiter(&mut self, at: usize, waiter: Waiter, clock: Clock) {
+        let Some(mut index) = self.second_index.take() else { return };
+        let read = match frame(&waiter.bytes, usize::MAX) {
+            Framing::Whole(frame) => index.read(frame).ok(),
+            _ => None,
+        };
+        let is_of_now = self.stores.store(at).created_unix_ms() == waiter.life_ms;
+        let venue = self.seats[at].next().filter(|venue| self.seats[*venue].is_open);
+        match (read, waiter.progress) {
+            (Some(message), progress) if is_of_now && venue.is_some() => {
+                self.serve(at, &message, progress, clock);
+            }
+            (read, progress) => {
+                if let Some(message) = read {
+                    match is_of_now {
+                        true => self.refuse_unavailable(at, &message, clock),
+                        false => self.refuse_order(at, &message, Cause::Reset, clock),
+                    }
+                }
+                self.give_back(granted(progress));
+            }
+        }
+        self.second_index = Some(index);
+    }
+
+    /// The client's number is kept only up to the first message that waits.
+    fn hold_numbers(&mut self, at: usize) {
+        let store = self.stores.store(at);
+        store.hold_next_in(self.seats[at].line_up.first_seq(store.created_unix_ms()));
+    }
+
+    /// Forgets what waits of a session whose connection is over: the client sends it again.
+    pub(crate) fn drop_line_up(&mut self, at: usize) {
+        if self.seats[at].line_up.is_empty() {
+            return;
+        }
+        let store = self.stores.store(at);
+        if let Some(first) = self.seats[at].line_up.first_seq(store.created_unix_ms()) {
+            // It is what the store has kept.
+            let _ = store.set_next_in(first.min(store.next_in()));
+        }
+        store.hold_next_in(None);
+        for waiter in self.seats[at].line_up.take() {
+            self.give_back(granted(waiter.progress));
+        }
+    }
+
+    /// Orders of a client that have waited long enough are refused.
+    pub(crate) fn give_up(&mut self, at: usize, clock: Clock) {
+        if self.seats[at].line_up.due_ms().is_some_and(|due| due <= clock.ms) {
+            self.seats[at].line_up.give_up(clock.ms);
+            self.advance(at, clock);
+        }
+    }
+
+    /// Reports whether so many messages of a connection wait that nothing more of it is to be read for now.
+    #[must_use]
+    pub fn is_full(&self, line: &Line) -> bool {
+        self.session_of(line).is_some_and(|at| self.seats[at].line_up.is_full())
+    }
+
+    /// What is granted and not used ends.
+    pub(crate) fn give_back(&mut self, grant: Option<Box<Grant>>) {
+        if let Some(grant) = grant {
+            self.sayings.end(grant.key, &grant.order);
+        }
+    }
+
+    /// Says which budgets bind orders from now on.
+    pub fn set_orders(&mut self, orders: Arc<OrderIndex>) {
+        self.orders = orders;
+    }
+
+    /// Says which start of the machine this is, not 0: by that and the venue it is known later whether an order of the ledger may have left.
+    pub fn set_boot(&mut self, boot: u32) {
+        self.sayings.boot = boot;
+    }
+
+    /// Takes what is to be said to the ledger after a flush, each with the number that its answers come with.
+    pub fn take_says(&mut self) -> Vec<ToLedger> {
+        self.sayings.take_out()
+    }
+
+    /// Takes the ledger's answers. What follows from them leaves with the next [`Door::flush`].
+    pub fn answered(&mut self, number: u64, answers: &[NamedAnswer], clock: Clock) {
+        match (self.sayings.take(number), answers) {
+            (Some(Saying::Ask { client, grant }), [answer]) => {
+                self.asked(number, (client, grant), *answer, clock);
+            }
+            (Some(saying), _) => {
+                let told = self.sayings.answered(saying, answers);
+                told.stands.into_iter().for_each(|stands| self.tell_stands(stands));
+                self.happenings.extend(told.refused.map(Happening::NotBooked));
+            }
+            (None, _) => {}
+        }
+    }
+
+    /// Tells the ledger again what it could not record; to be called each second.
+    pub fn say_again(&mut self) {
+        for stands in self.sayings.say_again() {
+            self.tell_stands(stands);
+        }
+    }
+
+    /// Reports whether the ledger has still to hear or to answer something.
+    #[must_use]
+    pub fn has_sayings(&self) -> bool {
+        self.sayings.are_under_way()
+    }
+
+    /// Tells the ledger what a flush has made of named holds.
+    pub(crate) fn tell_holds(&mut self, venue: usize) {
+        let Some(book) = &mut self.seats[venue].book else { return };
+        for change in book.take_holds() {
+            match change {
+                HoldChange::Stands(place, key) => self.tell_stands((venue, place, key)),
+                HoldChange::Ends(key, order) => self.sayings.end(key, &order),
+            }
+        }
+    }
+
+    fn tell_stands(&mut self, (venue, place, key): (usize, RowPlace, u128)) {
+        let book = self.seats[venue].book.as_ref();
+        if let Some((label, order)) = book.and_then(|book| book.bound_at(place, key)) {
+            self.sayings.stands((venue, place, key), (&label, &order));
+        }
+    }
+
+    /// An order that a report names and nobody sent from here, where it goes to a client whose orders budgets bind, or to nobody.
+    pub(crate) fn unknown(
+        &mut self,
+        venue: usize,
+        (message, targets): (&Message<'_>, &[usize]),
+        clock: Clock,
+    ) -> Option<Unknown> {
+        let client = if let [client] = *targets { Some(client) } else { None };
+        let clients = client.as_slice();
+        let mut clients =
+            if clients.is_empty() { self.seats[venue].others() } else { clients }.iter();
+        let is_limited = clients.any(|at| self.seats[*at].is_limited());
+        let book = self.seats[venue].book.as_ref().filter(|_| is_limited)?;
+        if message.msg_type() != b"8" || !exposure::executes(message) || book.has_order(message) {
+            return None;
+        }
+        let seat = client.map(|client| &self.seats[client]);
+        let (name, firm) = seat.map_or(("", ""), |seat| (&seat.keys.name, seat.firm()));
+        let (client, mut legs) = (name.to_owned(), std::mem::take(&mut self.legs));
+        let order = exposure::unknown(message, (name, firm), &self.orders, &mut legs);
+        self.legs = legs;
+        self.happenings.push(Happening::NobodysOrder { venue, is_booked: order.is_some() });
+        let order = order?;
+        let key = self.sayings.next_key(&self.seats[venue].keys, clock.unix_us);
+        Some(Unknown { client, key, order })
+    }
+
+    /// Takes what an ask became. The order leaves with the next [`Door::flush`], or its client hears why it does not.
+    fn asked(
+        &mut self,
+        number: u64,
+        (client, grant): (usize, Box<Grant>),
+        answer: NamedAnswer,
+        clock: Clock,
+    ) {
+        let progress = match answer {
+            Ok(_) => Progress::Granted(grant),
+            Err(refusal) => Progress::Denied(Denied::of(refusal, grant.order.legs())),
+        };
+        match self.seats[client].line_up.answer(number, progress) {
+            Ok(()) => self.advance(client, clock),
+            Err(late) => self.give_back(granted(late)),
+        }
+    }
+
+    /// Answers an order whose ClOrdID its client has used: sent again, it hears how it stands; else it is a duplicate.
+    pub(crate) fn answer_known(
+        &mut self,
+        [at, venue]: [usize; 2],
+        message: &Message<'_>,
+        clock: Clock,
+    ) {
+        self.tie_if_touched(at, venue);
+        let id = key(11, self.seats[at].prefix(), message.value(11).unwrap_or_default());
+        let is_again = [43, 97].iter().any(|tag| message.value(*tag) == Some(b"Y"));
+        let known = self.seats[venue].book.as_ref().filter(|_| is_again);
+        let Some(known) = known.and_then(|book| book.known(&id)) else {
+            return self.refuse_order(at, message, Cause::Duplicate, clock);
+        };
+        let exec_id = self.exec_id(clock);
+        let body = status(message, &known, &exec_id, clock.unix_us.div_euclid(1_000));
+        // A store that fails is found by the flush.
+        self.step(at, clock, |seat, _, turn| drop(seat.session.send(b"8", &body, turn)));
+    }
+}
+
+fn granted(progress: Progress) -> Option<Box<Grant>> {
+    if let Progress::Granted(grant) = progress { Some(grant) } else { None }
+}

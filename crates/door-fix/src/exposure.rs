@@ -1,0 +1,135 @@
+//! What a client's message may cost at most, and which budgets that is held in.
+
+use fix::{Decimal, Message, Tag};
+use gate_orders::{Leg, Order, Size, Version};
+use money::Unit;
+use weir_budgets::orders::{OrderIndex, OrderKeys, Side};
+
+use crate::gate::limits::Denied;
+use crate::report::{decimal, text};
+
+/// What a client's message does to what its firm may owe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exposure {
+    /// Nothing: cancels, requests, and all else.
+    None,
+    /// A new order (D), which budgets can be asked for.
+    Order,
+    /// A replace (G).
+    Replace,
+    /// Something at no price that is known here.
+    Unpriced,
+}
+
+impl Exposure {
+    /// Returns that of a type of message. A type that somebody agreed on with his venue may be an order.
+    pub(crate) fn of(msg_type: &[u8]) -> Exposure {
+        match msg_type {
+            b"D" => Exposure::Order,
+            b"G" => Exposure::Replace,
+            b"E" | b"s" | b"t" | b"AB" | b"AC" | b"i" | b"S" | b"AJ" => Exposure::Unpriced,
+            b"J" | b"AE" | b"n" | [b'U', ..] => Exposure::Unpriced,
+            _ => Exposure::None,
+        }
+    }
+}
+
+/// Fields that say whose an order is and what it costs. One that appears twice could be read otherwise by the venue.
+const JUDGED: [Tag; 10] = [1, 11, 15, 38, 40, 44, 54, 55, 152, 423];
+
+/// Longest ClOrdID (11).
+const ID_BYTES_MAX: usize = 255;
+
+/// Fields whose meaning for the price is not known here: discretion, pegs, legs, contracts.
+const UNKNOWN: [(Tag, &str); 6] = [
+    (152, "CashOrderQty (152) is not supported yet with limits"),
+    (211, "PegOffsetValue (211) is not supported with limits"),
+    (231, "ContractMultiplier (231) is not supported with limits"),
+    (388, "DiscretionInst (388) is not supported with limits"),
+    (389, "DiscretionOffsetValue (389) is not supported with limits"),
+    (555, "legs (555) are not supported with limits"),
+];
+
+/// Makes a new order (D) with its budgets, to be asked for.
+///
+/// # Errors
+/// Why its client may not send it, whatever is left.
+pub(crate) fn order(
+    message: &Message<'_>,
+    (session, firm): (&str, &str),
+    index: &OrderIndex,
+    legs: &mut Vec<Leg>,
+) -> Result<Order, Denied> {
+    let size = size(message)?;
+    let value = |tag| text(message, tag).unwrap_or_default();
+    let side = Side::of_order(value(54));
+    let side = side.ok_or(Denied::Unpriced("Side (54): expected 1, 2, 5 or 6 with limits"))?;
+    let (session, firm) = (session.as_bytes(), firm.as_bytes());
+    let keys = OrderKeys { account: value(1), session, firm, symbol: value(55), side };
+    index.bind(&keys, legs).map_err(Denied::Unbound)?;
+    if let Some(currency) = text(message, 15) {
+        let is_other = |leg: &&Leg| match leg.unit {
+            Unit::Currency(code, _) => code.as_str().as_bytes() != currency,
+            _ => false,
+        };
+        legs.iter().find(is_other).map_or(Ok(()), |leg| Err(Denied::Currency(*leg)))?;
+    }
+    let one = Decimal::new(1, 0).ok_or(Denied::Unanswered)?;
+    Order::open(legs, one, &Version { number: 0, size }).map_err(Denied::Order)
+}
+
+/// Reports whether a report (8) says that something was executed.
+pub(crate) fn executes(message: &Message<'_>) -> bool {
+    let is_some = |tag| decimal(message, tag).is_some_and(|number| number.mantissa() > 0);
+    is_some(32) || is_some(14)
+}
+
+/// Makes an order that nobody sent from here, of what a report (8) says of it; `None` where no budget binds it.
+pub(crate) fn unknown(
+    message: &Message<'_>,
+    (session, firm): (&str, &str),
+    index: &OrderIndex,
+    legs: &mut Vec<Leg>,
+) -> Option<Order> {
+    let value = |tag| text(message, tag).unwrap_or_default();
+    let (session, firm) = (session.as_bytes(), firm.as_bytes());
+    let side = Side::of_order(value(54))?;
+    let keys = OrderKeys { account: value(1), session, firm, symbol: value(55), side };
+    index.bind(&keys, legs).ok()?;
+    Order::unknown(legs, Decimal::new(1, 0)?).ok()
+}
+
+/// Reads the quantity and the price of an order at which it is held.
+fn size(message: &Message<'_>) -> Result<Size, Denied> {
+    if message.fault().is_some() || repeats(message) {
+        return Err(Denied::Unpriced("a field of the order appears twice, or cannot be read"));
+    }
+    if !message.value(11).is_some_and(|id| (1..=ID_BYTES_MAX).contains(&id.len())) {
+        return Err(Denied::Unpriced("ClOrdID (11): expected 1 to 255 characters with limits"));
+    }
+    if let Some((_, why)) = UNKNOWN.iter().find(|(tag, _)| message.value(*tag).is_some()) {
+        return Err(Denied::Unpriced(why));
+    }
+    if text(message, 423).is_some_and(|price_type| price_type != b"2") {
+        return Err(Denied::Unpriced("PriceType (423): expected 2, per unit, with limits"));
+    }
+    if text(message, 854).is_some_and(|quantity_type| quantity_type != b"0") {
+        return Err(Denied::Unpriced("QtyType (854): expected 0, units, with limits"));
+    }
+    // A stop limit may be triggered at any time.
+    if !matches!(text(message, 40), Some(b"2" | b"4" | b"B")) {
+        return Err(Denied::Unpriced("no reference price: expected an order with a limit (40=2)"));
+    }
+    let quantity = decimal(message, 38);
+    let quantity = quantity.ok_or(Denied::Unpriced("OrderQty (38): expected a number"))?;
+    let price = decimal(message, 44).ok_or(Denied::Unpriced("Price (44): expected a number"))?;
+    Ok(Size::Quantity { quantity, price })
+}
+
+/// Reports whether a field that is judged appears twice.
+fn repeats(message: &Message<'_>) -> bool {
+    let mut seen = [false; JUDGED.len()];
+    let tags = (message.body_at()..message.len()).filter_map(|at| message.tag_at(at));
+    let mut places = tags.filter_map(|tag| JUDGED.iter().position(|one| *one == tag));
+    places.any(|place| std::mem::replace(&mut seen[place], true))
+}

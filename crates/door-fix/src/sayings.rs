@@ -1,0 +1,164 @@
+//! What is said to the ledger of orders, and what it has still to answer.
+
+use std::collections::HashMap;
+
+use fix_session::Durability;
+use gate_orders::Order;
+use ledger::{NamedAnswer, NamedKind, NamedRefusal, NamedSay};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::config::SessionKeys;
+use crate::gate::limits;
+use crate::line_up::Grant;
+use crate::rows::RowPlace;
+
+/// Bytes of a hold's label.
+const LABEL_BYTES_MAX: usize = 128;
+
+/// Something that was said.
+#[derive(Debug)]
+pub(crate) enum Saying {
+    /// May a client's order leave?
+    Ask { client: usize, grant: Box<Grant> },
+    /// How an order of a venue stands.
+    Fact { venue: usize, place: RowPlace, key: u128 },
+    /// Nothing more comes of a hold.
+    End(Vec<NamedSay>),
+}
+
+/// What goes to the ledger as one message, under a number.
+pub type ToLedger = (u64, Vec<NamedSay>);
+
+/// An answer that somebody should hear of.
+#[derive(Debug, Default)]
+pub(crate) struct Answered {
+    /// It is to be told again how this order of a venue stands.
+    pub(crate) stands: Option<(usize, RowPlace, u128)>,
+    /// What was said of an order of a venue cannot be booked.
+    pub(crate) refused: Option<NamedRefusal>,
+}
+
+/// All that was said and not answered.
+#[derive(Debug, Default)]
+pub(crate) struct Sayings {
+    /// Which start of the machine this is; not 0.
+    pub(crate) boot: u32,
+    last_key: u64,
+    last: u64,
+    open: HashMap<u64, Saying>,
+    /// To be handed out.
+    out: Vec<ToLedger>,
+    /// Orders whose last fact is not answered, and whether they have changed since.
+    standing: HashMap<u128, bool>,
+    /// Ends and facts to be said again: the ledger could record nothing.
+    again: Vec<Saying>,
+}
+
+impl Sayings {
+    /// Returns a key that no order of the venue had: of the venue, of the start of the machine where that may lose the order, and a number that
+    /// rises with time, also from one start of the process to the next.
+    pub(crate) fn next_key(&mut self, venue: &SessionKeys, unix_us: i64) -> u128 {
+        let boot = if venue.durability == Durability::Written { self.boot } else { 0 };
+        let now = u64::try_from(unix_us).unwrap_or(0);
+        self.last_key = now.max(self.last_key + 1);
+        let mark = u128::from(venue_mark(&venue.name));
+        mark << 96 | u128::from(boot) << 64 | u128::from(self.last_key)
+    }
+
+    /// Says something; returns the number that the answer comes with.
+    pub(crate) fn say(&mut self, saying: Saying, says: Vec<NamedSay>) -> u64 {
+        self.last += 1;
+        self.open.insert(self.last, saying);
+        self.out.push((self.last, says));
+        self.last
+    }
+
+    /// Says that nothing is held of an order any more, and that it is over.
+    pub(crate) fn end(&mut self, key: u128, order: &Order) {
+        let amounts = order.amounts().map(|(budget, amounts)| {
+            (budget, gate_orders::LegAmounts { hold: ledger::Amount::ZERO, ..amounts })
+        });
+        let fact = NamedSay { kind: NamedKind::Fact, ..limits::ask(key, "", amounts) };
+        self.say_end(vec![fact, NamedSay::end(key)]);
+    }
+
+    fn say_end(&mut self, says: Vec<NamedSay>) {
+        self.say(Saying::End(says.clone()), says);
+    }
+
+    /// Says how an order of a venue stands, once the fact before is answered.
+    pub(crate) fn stands(
+        &mut self,
+        (venue, place, key): (usize, RowPlace, u128),
+        (label, order): (&str, &Order),
+    ) {
+        if let Some(changed) = self.standing.get_mut(&key) {
+            *changed = true;
+            return;
+        }
+        self.standing.insert(key, false);
+        let fact = limits::ask(key, cut(label), order.amounts());
+        let fact = NamedSay { kind: NamedKind::Fact, ..fact };
+        self.say(Saying::Fact { venue, place, key }, vec![fact]);
+    }
+
+    /// Takes the answers to an end or a fact.
+    pub(crate) fn answered(&mut self, saying: Saying, answers: &[NamedAnswer]) -> Answered {
+        let refused = answers.iter().find_map(|answer| answer.err());
+        let changed = match saying {
+            Saying::Fact { key, .. } => self.standing.remove(&key) == Some(true),
+            _ => false,
+        };
+        match (saying, refused) {
+            (saying, Some(NamedRefusal::Journal | NamedRefusal::Busy)) => self.again.push(saying),
+            (_, Some(_)) => return Answered { refused, stands: None },
+            (Saying::Fact { venue, place, key }, None) if changed => {
+                return Answered { stands: Some((venue, place, key)), refused };
+            }
+            _ => {}
+        }
+        Answered::default()
+    }
+
+    /// Says ends again that the ledger could not record, and returns the orders whose facts it could not.
+    pub(crate) fn say_again(&mut self) -> Vec<(usize, RowPlace, u128)> {
+        let mut facts = Vec::new();
+        for saying in std::mem::take(&mut self.again) {
+            match saying {
+                Saying::End(says) => self.say_end(says),
+                Saying::Fact { venue, place, key } => facts.push((venue, place, key)),
+                Saying::Ask { .. } => {}
+            }
+        }
+        facts
+    }
+
+    /// Reports whether the ledger has to answer, or to be told again.
+    pub(crate) fn are_under_way(&self) -> bool {
+        !self.open.is_empty() || !self.again.is_empty()
+    }
+
+    pub(crate) fn take(&mut self, number: u64) -> Option<Saying> {
+        self.open.remove(&number)
+    }
+
+    pub(crate) fn take_out(&mut self) -> Vec<ToLedger> {
+        std::mem::take(&mut self.out)
+    }
+}
+
+/// Returns what a key has of its venue, and of the start of the machine; 0 where that loses nothing.
+#[expect(clippy::cast_possible_truncation, reason = "the parts of the key")]
+pub(crate) fn key_parts(key: u128) -> [u32; 2] {
+    [(key >> 96) as u32, (key >> 64) as u32]
+}
+
+/// The label of a hold, as long as it may be.
+pub(crate) fn cut(label: &str) -> &str {
+    &label[..label.floor_char_boundary(LABEL_BYTES_MAX)]
+}
+
+/// What keys have of their venue.
+pub(crate) fn venue_mark(venue: &str) -> u32 {
+    u32::try_from(xxh3_64(venue.as_bytes()) >> 32).unwrap_or(0)
+}

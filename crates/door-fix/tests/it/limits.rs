@@ -1,0 +1,412 @@
+//! Orders that are held against budgets: a client A and a client B, their venue, and the ledger's bank.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use door_fix::{
+    Checks, Compared, FixSessions, Limits, Route, SessionSpec, ToLedger, VenueSpec, compare,
+};
+use fix_store::{FileStores, NumbersFile, Options};
+use ledger::{Bank, Line, NamedAnswer, Out};
+use weir_budgets::budgets;
+use weir_budgets::orders::Bindings;
+
+use crate::desk::{Desk, START_UNIX_MS};
+
+const BUDGETS: &str = r#"{"id":1,"limit":"1000","orders":{"account":"A1"}}
+{"id":2,"limit":"1500","orders":{"firm":"ACME"}}
+{"id":3,"unit":"count","limit":"500","orders":{"symbol":"X","side":"sell"}}
+{"id":4,"limit":"100","orders":{"session":"B","symbol":"EU"},"unit":"EUR"}
+"#;
+/// The sessions, by number.
+const NAMES: [&str; 3] = ["A", "B", "VENUE"];
+const VENUE: usize = 2;
+
+struct Gate {
+    root: tempfile::TempDir,
+    desk: Desk<FileStores<NumbersFile>>,
+    bank: Bank,
+    /// Connections and next numbers of the sessions.
+    lines: [usize; 3],
+    seqs: [u64; 3],
+    /// What the ledger has not answered.
+    asked: VecDeque<ToLedger>,
+    is_slow: bool,
+    /// What each session got.
+    got: [String; 3],
+}
+
+fn sessions(version: &str) -> (Vec<SessionSpec>, Vec<VenueSpec>) {
+    let clients = ["A", "B"].map(|name| {
+        let mut client = SessionSpec::new(version, "GATE", name);
+        (client.limits, client.firm) = (Some(Limits::Budgets), "ACME".into());
+        (client.route, client.keys.validation) = (Route::Venue("VENUE".into()), Checks::Off);
+        client.unpriced = vec!["AB".into()];
+        client
+    });
+    (clients.into(), vec![VenueSpec::new(version, "GATE", "VENUE")])
+}
+
+fn desk(root: &std::path::Path, version: &'static str) -> Desk<FileStores<NumbersFile>> {
+    let (clients, venues) = sessions(version);
+    let config = FixSessions::new(clients.clone(), venues.clone()).unwrap();
+    let mut stores = FileStores::open(root, Options::default()).unwrap();
+    for (name, durability) in config.stores() {
+        stores.add(name, durability, START_UNIX_MS).unwrap();
+    }
+    let mut desk = Desk::passing(version, clients, venues, stores, ());
+    let lines = budgets::file_of("b.jsonl".as_ref(), BUDGETS.as_bytes()).unwrap().lines;
+    let all: Vec<_> = lines.into_iter().map(|line| line.budget).collect();
+    let mut bindings = Bindings::default();
+    bindings.replace(&all);
+    desk.door.set_orders(Arc::clone(bindings.index()));
+    desk
+}
+
+impl Gate {
+    fn new(version: &'static str) -> Gate {
+        let root = tempfile::tempdir().unwrap();
+        let (mut bank, mut out) = (Bank::new(ledger::Options::default()), Out::default());
+        let lines = budgets::file_of("b.jsonl".as_ref(), BUDGETS.as_bytes()).unwrap().lines;
+        let specs: Vec<_> = lines.into_iter().map(|line| line.budget.spec).collect();
+        bank.start_run(START_UNIX_MS.cast_unsigned(), &mut out);
+        bank.configure(&specs, &mut out).unwrap();
+        let desk = desk(root.path(), version);
+        let (asked, got) = (VecDeque::new(), Default::default());
+        let mut gate =
+            Gate { root, desk, bank, lines: [0; 3], seqs: [1; 3], asked, is_slow: false, got };
+        (0..3).for_each(|at| gate.log_on(at));
+        gate.got = Default::default();
+        gate
+    }
+
+    fn log_on(&mut self, at: usize) {
+        self.lines[at] = if at == VENUE { self.desk.dial_to(VENUE).0 } else { self.desk.connect() };
+        self.says(at, "35=A|98=0|108=30|");
+    }
+
+    /// A session says something under its next number, and the ledger answers what that asks.
+    fn says(&mut self, at: usize, text: &str) {
+        self.says_as(at, self.seqs[at], text);
+        self.seqs[at] += 1;
+    }
+
+    fn says_as(&mut self, at: usize, seq: u64, text: &str) {
+        let (kind, rest) = text.split_once('|').unwrap();
+        let text = format!("{kind}|34={seq}|49={}|{rest}", NAMES[at]);
+        let now = self.desk.gets_first(self.lines[at], &text);
+        self.got[at] += &now;
+        self.turn();
+    }
+
+    /// What steps did is flushed, what they have leaves, and the ledger answers.
+    fn turn(&mut self) {
+        loop {
+            for (line, text) in self.desk.flush() {
+                let at = self.lines.iter().position(|one| *one == line).unwrap();
+                self.got[at] += &text;
+            }
+            self.asked.extend(self.desk.door.take_says());
+            if self.is_slow || self.asked.is_empty() {
+                return;
+            }
+            self.answer();
+        }
+    }
+
+    /// The ledger answers the oldest message.
+    fn answer(&mut self) {
+        let Some((number, says)) = self.asked.pop_front() else { return };
+        let mut out = Out::default();
+        let answers: Vec<NamedAnswer> = says
+            .into_iter()
+            .map(|mut say| self.bank.take_named(ledger::Door::Fix, &mut say, &mut out))
+            .collect();
+        self.desk.door.answered(number, &answers, self.desk.clock);
+        self.bank.audit().unwrap();
+    }
+
+    /// Ends its connection.
+    fn leaves(&mut self, at: usize) {
+        self.desk.drop_line(self.lines[at]);
+        self.turn();
+    }
+
+    /// What a session got since this was asked last, without the fields that change with time.
+    fn took(&mut self, at: usize) -> String {
+        let got = std::mem::take(&mut self.got[at]);
+        let is_kept = |field: &&str| {
+            !["34=", "17=GATE", "60=", "122="].iter().any(|tag| field.starts_with(tag))
+        };
+        got.split_terminator('|')
+            .filter(is_kept)
+            .fold(String::new(), |text, field| text + field + "|")
+    }
+
+    /// Its process is killed and started again: what nobody answered is lost, and what the ledger has is compared with the book.
+    fn after_a_kill(mut self, version: &'static str) -> Gate {
+        // The folder is locked as long as the stores are there.
+        drop(self.desk);
+        self.desk = desk(self.root.path(), version);
+        let (clients, venues) = sessions(version);
+        let config = FixSessions::new(clients, venues).unwrap();
+        let (stores, holds) = (self.desk.door.stores(), self.bank.named_holds());
+        let Compared { says, doubtful } = compare(&config, stores, |_, _| false, holds, 1);
+        assert_eq!(doubtful, []);
+        let mut out = Out::default();
+        for mut say in says {
+            self.bank.take_named(ledger::Door::Fix, &mut say, &mut out).unwrap();
+        }
+        self.bank.audit().unwrap();
+        self.asked.clear();
+        (0..3).for_each(|at| self.log_on(at));
+        self
+    }
+
+    /// The lines of a budget's books that are not 0, in units; what lies in purses is free.
+    fn books(&self, id: u64) -> String {
+        let slot = self.bank.slot(id).unwrap();
+        let (unit, books) = (self.bank.spec(slot).unit, self.bank.books(slot));
+        let free = books.line(Line::Free).get() + books.line(Line::Purses).get();
+        let mut text = format!("free {}", unit.format(ledger::Amount::new(free)));
+        for line in std::iter::once(Line::Held).chain(Line::SPENT) {
+            let amount = books.line(line);
+            if amount.get() != 0 {
+                text += &format!(", {} {}", line.name(), unit.format(amount));
+            }
+        }
+        text
+    }
+}
+
+/// An order of an account: its id, quantity and price.
+fn order(account: &str, id: &str, quantity: u32, price: &str) -> String {
+    format!("35=D|11={id}|1={account}|38={quantity}|40=2|44={price}|54=1|55=X|")
+}
+
+#[test]
+fn a_limit_holds_over_all_sessions_and_each_leg_of_an_order_or_none() {
+    let mut gate = Gate::new("FIX.4.4");
+    gate.says(0, &order("A1", "a", 60, "10"));
+    assert_eq!(gate.took(VENUE), order("A1", "a", 60, "10"));
+    assert_eq!(
+        [1, 2].map(|id| gate.books(id)),
+        ["free 400.00, held 600.00", "free 900.00, held 600.00"]
+    );
+    gate.says(1, &order("B1", "b", 95, "10"));
+    let refused = "35=8|6=0|11=b|14=0|37=NONE|38=95|39=8|44=10|54=1|55=X|58=budget 2: limit; 876.5625 USD left|103=3|150=8|151=0|";
+    assert_eq!(gate.took(1), refused);
+    // One of its budgets has room, the other has not.
+    gate.says(0, &order("A1", "c", 41, "10"));
+    assert!(gate.took(0).contains("|58=budget 1: limit; 384.375 USD left|103=3|"));
+    assert_eq!(gate.books(2), "free 900.00, held 600.00");
+    // A 64th of what was free is in a worker's purse, and comes back when an order needs it.
+    // Two that ask at once.
+    gate.is_slow = true;
+    gate.says(0, &order("A2", "d", 50, "10"));
+    gate.says(1, &order("B1", "e", 50, "10"));
+    assert_eq!((gate.took(VENUE), gate.asked.len()), (String::new(), 2));
+    gate.is_slow = false;
+    gate.turn();
+    assert_eq!(gate.took(VENUE), order("A2", "d", 50, "10"));
+    assert!(gate.took(1).contains("|11=e|") && gate.took(0).is_empty());
+    assert_eq!(gate.books(2), "free 400.00, held 1100.00");
+}
+
+#[test]
+fn later_messages_of_a_session_wait_behind_an_order_and_administrative_ones_do_not() {
+    let mut gate = Gate::new("FIX.4.4");
+    gate.is_slow = true;
+    gate.says(0, &order("A1", "a", 5, "10"));
+    gate.says(0, &order("A1", "b", 6, "10"));
+    gate.says(0, "35=F|11=c|41=a|54=1|55=X|");
+    gate.says(0, "35=1|112=here|");
+    assert_eq!((gate.took(0).as_str(), gate.took(VENUE).as_str()), ("35=0|112=here|", ""));
+    // Another session does not wait for it.
+    gate.says(1, "35=F|11=x|41=y|54=1|55=X|");
+    assert_eq!(gate.took(VENUE), "35=F|11=x|41=y|54=1|55=X|");
+    // The second is answered first, and leaves behind the first.
+    gate.asked.swap(0, 1);
+    gate.answer();
+    gate.turn();
+    assert_eq!(gate.took(VENUE), "");
+    gate.answer();
+    gate.turn();
+    let cancel = "35=F|11=c|41=a|54=1|55=X|";
+    let all = [order("A1", "a", 5, "10"), order("A1", "b", 6, "10"), cancel.into()].concat();
+    assert_eq!((gate.took(VENUE), gate.took(0)), (all, String::new()));
+    assert_eq!(gate.books(1), "free 890.00, held 110.00");
+}
+
+#[test]
+fn an_order_that_gets_no_answer_is_refused_and_a_late_grant_comes_back() {
+    let mut gate = Gate::new("FIX.4.4");
+    gate.is_slow = true;
+    gate.says(0, &order("A1", "a", 5, "10"));
+    gate.says(0, "35=F|11=c|41=x|54=1|55=X|");
+    let line = gate.lines[0];
+    assert_eq!(gate.desk.waits(line, 1_999), "");
+    gate.got[0] = gate.desk.waits(line, 1);
+    gate.turn();
+    assert!(
+        gate.took(0).contains("|58=the limits were not checked in time; send it again|103=99|")
+    );
+    assert_eq!(gate.took(VENUE), "35=F|11=c|41=x|54=1|55=X|");
+    gate.answer();
+    assert_eq!(gate.books(1), "free 950.00, held 50.00");
+    gate.is_slow = false;
+    gate.turn();
+    assert_eq!((gate.books(1), gate.took(VENUE)), ("free 1000.00".into(), String::new()));
+    assert!(!gate.desk.door.has_sayings());
+}
+
+/// What waits when a connection ends, or its session begins anew, never leaves, and what it was granted comes back.
+#[test]
+fn what_waits_when_its_session_ends_is_sent_again_or_refused() {
+    let mut gate = Gate::new("FIX.4.4");
+    for ends in ["drop", "35=5|", "35=A|98=0|108=30|141=Y|"] {
+        gate.is_slow = true;
+        let first = gate.seqs[0];
+        gate.says(0, &order("A1", "a", 5, "10"));
+        gate.says(0, &order("A1", "b", 6, "10"));
+        gate.asked.swap(0, 1);
+        gate.answer();
+        match ends {
+            "drop" => gate.leaves(0),
+            "35=5|" => {
+                gate.says(0, ends);
+                gate.desk.drop_line(gate.lines[0]);
+            }
+            _ => {
+                gate.seqs[0] = 1;
+                gate.says(0, ends);
+            }
+        }
+        gate.is_slow = false;
+        gate.turn();
+        assert_eq!(
+            (gate.took(VENUE), gate.books(1)),
+            (String::new(), "free 1000.00".into()),
+            "{ends}"
+        );
+        assert!(!gate.desk.door.has_sayings());
+        if ends.starts_with("35=A") {
+            let refused = gate.took(0).matches("|58=not sent: the session began anew|").count();
+            assert_eq!(refused, 2);
+            continue;
+        }
+        gate.got = Default::default();
+        gate.log_on(0);
+        assert!(gate.took(0).ends_with(&format!("35=2|7={first}|16=0|")), "{ends}");
+        // The client does not want to send them any more.
+        let fill = format!("35=4|43=Y|122={}|36={}|123=Y|", gate.desk.time(0), gate.seqs[0]);
+        gate.says_as(0, first, &fill);
+    }
+}
+
+#[test]
+fn what_is_refused_says_why() {
+    let mut gate = Gate::new("FIX.4.4");
+    let sell = "35=D|11=s|1=A1|38=501|40=2|44=1|54=2|55=X|";
+    for (at, says, told) in [
+        (0, sell.to_owned(), "|58=budget 3: limit; 493 count left|103=3|"),
+        (0, sell.replace("40=2", "40=1"), "|58=no reference price: "),
+        (0, sell.replace("44=1|", ""), "|58=Price (44): expected a number|103=99|"),
+        (0, sell.replace("44=1|", "44=0|"), "|58=price 0: expected more than 0"),
+        (0, sell.replace("38=501|", "38=0|"), "|58=quantity 0: expected more than 0 in an order"),
+        (0, sell.replace("38=501|", "38=1234567890123456789|"), "|58=OrderQty (38): expected a"),
+        (0, sell.replace("38=501|", "38=1|38=501|"), "|58=a field of the order appears twice"),
+        (0, sell.replace("38=501|", "152=5|"), "|58=CashOrderQty (152) is not supported yet"),
+        (0, sell.replace("54=2", "54=8"), "|58=Side (54): expected 1, 2, 5 or 6"),
+        (0, sell.replace("44=1|", "44=1|423=1|"), "|58=PriceType (423): expected 2"),
+        (0, sell.replace("44=1|", "44=1|15=EUR|"), "|58=budget 1 counts USD: expected an order in"),
+        (0, sell.replace("|11=s", ""), "|58=ClOrdID (11): expected 1 to 255"),
+        (1, "35=D|11=e|38=5|40=2|44=1|54=1|55=EU|".into(), "|58=budgets in USD and EUR: expected"),
+        (
+            0,
+            "35=G|11=g|41=s|38=5|40=2|44=1|54=2|55=X|".into(),
+            "35=9|11=g|37=NONE|39=8|41=s|58=orders with limits",
+        ),
+        (0, "35=E|66=l|".into(), "|58=Unsupported Message Type|372=E|380=3|"),
+        (0, "35=U7|".into(), "|58=Unsupported Message Type|372=U7|380=3|"),
+    ] {
+        gate.says(at, &says);
+        let got = gate.took(at);
+        assert!(got.contains(told), "{says}: {got}");
+        assert_eq!(
+            (gate.took(VENUE).as_str(), gate.books(1).as_str()),
+            ("", "free 1000.00"),
+            "{says}"
+        );
+    }
+    // A type that the configuration names.
+    gate.says(0, "35=AB|11=m|555=0|");
+    assert_eq!(gate.took(VENUE), "35=AB|11=m|555=0|");
+    // One that is known: once more, and another with its id.
+    gate.says(0, &order("A1", "a", 60, "10"));
+    gate.took(VENUE);
+    gate.says(0, &(order("A1", "a", 60, "10") + "97=Y|"));
+    let status = "35=8|6=0|11=a|14=0|37=NONE|38=60|39=0|44=10|54=1|55=X|150=I|151=60|";
+    assert_eq!(gate.took(0), status);
+    gate.says(0, &order("A1", "a", 6, "10"));
+    assert!(gate.took(0).contains("|58=Duplicate ClOrdID|103=6|"));
+    assert_eq!(
+        (gate.took(VENUE).as_str(), gate.books(1).as_str()),
+        ("", "free 400.00, held 600.00")
+    );
+    // Too old to be sent when it comes after a gap.
+    let old = format!("{}43=Y|122={}|", order("A1", "o", 1, "10"), gate.desk.time(-3));
+    gate.says(0, &old);
+    assert!(gate.took(0).contains("|58=sent again too late; send a new order|103=4|"));
+}
+
+/// What the venue and the client say of one order of 60 at 10, and the books of its account then; with each the process is killed, before and after
+/// the ledger has heard of it.
+fn play(name: &str, steps: &[(usize, &str, &str)]) {
+    for kills in [false, true] {
+        let mut gate = Gate::new("FIX.4.4");
+        gate.says(0, &order("A1", "a", 60, "10"));
+        for (at, says, books) in steps {
+            gate.is_slow = kills;
+            gate.says(*at, &format!("{says}|"));
+            if kills {
+                gate = gate.after_a_kill("FIX.4.4");
+            }
+            gate.is_slow = false;
+            gate.turn();
+            assert_eq!(gate.books(1), *books, "{name}, killed: {kills}, {says}");
+            assert!(!gate.desk.door.has_sayings(), "{name}, {says}");
+        }
+    }
+}
+
+#[test]
+#[rustfmt::skip]
+fn what_the_venue_reports_is_booked_once() {
+    let fill = |id, quantity, price, sums| format!("35=8|11=a|37=O|150=F|39=1|17={id}|32={quantity}|31={price}|{sums}60=20261123-10:00:00");
+    let [one, two, again] = [fill("1", 20, "9", "14=20|"), fill("2", 10, "10.5", ""), fill("1", 21, "9", "")];
+    play("fills, a bust, cancelled, late", &[
+        (2, "35=8|11=a|37=O|150=0|39=0|14=0", "free 400.00, held 600.00"),
+        (2, &one, "free 420.00, held 400.00, settled 180.00"),
+        (2, &one, "free 420.00, held 400.00, settled 180.00"),
+        (2, &again, "free 420.00, held 400.00, settled 180.00"),
+        (2, &two, "free 415.00, held 300.00, settled 285.00"),
+        (2, "35=8|11=a|150=H|39=1|17=3|19=1|151=50|60=20261123-11:00:00", "free 395.00, held 500.00, settled 105.00"),
+        (0, "35=F|11=c|41=a|54=1|55=X", "free 395.00, held 500.00, settled 105.00"),
+        (2, "35=8|11=c|41=a|150=4|39=4|14=10|151=0", "free 895.00, settled 105.00"),
+        (2, &fill("4", 1, "10", ""), "free 885.00, settled 105.00, late 10.00"),
+    ]);
+    play("rejected", &[(2, "35=8|11=a|37=NONE|150=8|39=8|14=0|151=0", "free 1000.00")]);
+    play("rejected by its number", &[(2, "35=3|45=2|58=no|372=D", "free 1000.00")]);
+    play("expired", &[(2, "35=8|11=a|37=O|150=C|39=C|14=0|151=0", "free 1000.00")]);
+    play("dearer than it was held for", &[
+        (2, &fill("1", 60, "11", "14=60|").replace("39=1", "39=2"), "free 340.00, settled 600.00, over_settled 60.00"),
+    ]);
+    play("missed, and come later", &[
+        (2, "35=8|11=a|37=O|150=I|39=1|14=20|6=9|151=40", "free 420.00, held 400.00, inferred 180.00"),
+        (2, &one, "free 420.00, held 400.00, settled 180.00"),
+    ]);
+    play("of nobody", &[
+        (2, "35=8|11=z|1=A1|54=1|55=X|37=P|150=F|39=1|17=9|32=2|31=5|14=2|60=20261123-10:00:00", "free 390.00, held 600.00, unknown_order 10.00"),
+    ]);
+}
