@@ -10,7 +10,7 @@ use fix::ValueError;
 use fix_session::{Durability, MessageStores, SessionState};
 
 use crate::config::{Checked, FixSessions, Kind, SessionKeys};
-use crate::door::{Clock, Door, Ready};
+use crate::door::{Clock, Door, Happening, Ready};
 use crate::peer::Guard;
 use crate::seat::Seat;
 
@@ -103,9 +103,13 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         self.seats.extend(new);
         (known..self.seats.len()).for_each(|at| self.open_book(at));
         for (at, one) in old {
+            let firm = self.seats[at].firm().to_owned();
             let asks_anew = self.seats[at].adopt(one) || anew.contains(&self.seats[at].keys.name);
             if asks_anew {
                 self.end(at, CHANGED, clock);
+            }
+            if self.seats[at].is_limited() && self.seats[at].firm() != firm {
+                self.happenings.push(Happening::OtherFirm(at));
             }
         }
         for at in 0..known {

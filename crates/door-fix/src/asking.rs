@@ -25,6 +25,7 @@ use crate::peer::Guard;
 use crate::refusal::{Cause, status};
 use crate::rows::{HoldChange, RowPlace, Unknown};
 use crate::sayings::{Saying, ToLedger, cut};
+use crate::seat::Seat;
 
 impl<S: MessageStores, G: Guard> Door<S, G> {
     /// Passes a client's message on, refuses it, or lets it wait for its turn.
@@ -190,6 +191,12 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
     /// Says which budgets bind orders from now on.
     pub fn set_orders(&mut self, orders: Arc<OrderIndex>) {
         self.orders = orders;
+    }
+
+    /// Reports whether orders of a session are held against budgets.
+    #[must_use]
+    pub fn holds_orders(&self) -> bool {
+        self.seats.iter().any(Seat::is_limited)
     }
 
     /// Says which start of the machine this is, not 0: by that and the venue it is known later whether an order of the ledger may have left.

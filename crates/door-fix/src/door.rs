@@ -167,6 +167,8 @@ pub enum Happening {
         /// A budget binds it.
         is_booked: bool,
     },
+    /// A session has another firm. Its open orders keep the budgets that they were opened with.
+    OtherFirm(usize),
     /// **Alarm.** What became of an order cannot be booked.
     NotBooked(NamedRefusal),
 }

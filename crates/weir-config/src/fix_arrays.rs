@@ -23,7 +23,7 @@ entry! {
         validation: Checks = Checks::Full, " What is checked of a message: \"off\", \"structure\" or \"full\" (the dictionary of the version).";
         body_bytes_max: usize = 65_536, [64..=16_777_216], " A message with a larger BodyLength (9) closes the connection.";
         outbound_bytes_max: usize = 1_048_576, [4_096..=1_073_741_824], " A client that leaves more than this unread is disconnected; its messages are in the store and come by a gap.";
-        limits: String = String::new(), " What orders are held against: \"none\". It has to be said; budgets follow.";
+        limits: String = String::new(), " What orders are held against: \"budgets\", those that bind them, or \"none\". It has to be said.";
         route: String = String::new(), " What stands behind the session: \"echo\" sends application messages back; else the name of a `fix.venue`. Required.";
         firm: String = String::new(), " The firm whose orders come over the session, by which budgets can bind them; empty: none.";
         cl_ord_id_prefix: String = String::new(), " Put before ClOrdIDs (11, 41) towards the venue and taken off on the way back, so that clients of one venue may use the same; empty: nothing.";

@@ -233,6 +233,10 @@ fn sentence(happening: &Happening) -> Option<(Weight, String)> {
             let told = "the venue asked again for an order that is older than max_order_age_ms, and on which it has reported: it was not sent again, and its client was told nothing";
             (Weight::Known, told.to_owned())
         }
+        Happening::OtherFirm(_) => {
+            let told = "the session has another firm now: its open orders keep the budgets that they were opened with, also those of the firm before";
+            (Weight::Known, told.to_owned())
+        }
         Happening::OrderAlarm(_, alarm) => (Weight::Order, of_order(*alarm).to_owned()),
         Happening::NobodysOrder { is_booked, .. } => {
             let booked = match is_booked {
@@ -297,6 +301,7 @@ mod tests {
             (Happening::IdsLost(7, 12), 1, ["12 records", "name in `unaddressed`"]),
             (Happening::IdsFill(7, 900), 1, ["900 orders", "Look for orders"]),
             (Happening::IdsFull(7), 1, ["was refused", "Look for orders"]),
+            (Happening::OtherFirm(7), 1, ["another firm", "keep the budgets"]),
             (Happening::NotSentAgain(7), 1, ["max_order_age_ms", "was told nothing"]),
         ] {
             assert_eq!(of(&happening), Some(7), "{happening:?}");

@@ -360,11 +360,19 @@ fn client(config: &Config, entry: &FixSession, faults: &mut EntryFaults<'_>) -> 
         let text = "found \"all\", expected another name: a venue's unaddressed = \"all\" does not mean one session";
         faults.push(faults.name_key(), text);
     }
-    if entry.limits != "none" {
-        let expected = match entry.limits.as_str() {
-            "budgets" => "\"none\": orders cannot be held against budgets yet",
-            _ => "\"none\": the gate asks for no money yet, which has to be said",
-        };
+    let limits = match entry.limits.as_str() {
+        "budgets" => Limits::Budgets,
+        _ => Limits::None,
+    };
+    if limits == Limits::Budgets && entry.route == "echo" {
+        faults.push(
+            "limits",
+            "found \"budgets\", expected \"none\": a session with route = \"echo\" has no orders",
+        );
+    }
+    if !matches!(entry.limits.as_str(), "none" | "budgets") {
+        let expected =
+            "\"budgets\" to hold orders against budgets, or \"none\", which has to be said";
         faults.need("limits", &entry.limits, expected);
     }
     let venues = &config.arrays.fix_venue;
@@ -396,7 +404,7 @@ fn client(config: &Config, entry: &FixSession, faults: &mut EntryFaults<'_>) -> 
         faults.push("firm", format!("found {:?}, expected {expected}", entry.firm));
     }
     let mut spec = SessionSpec::new("", "", "");
-    (spec.keys, spec.limits, spec.route) = (keys, Some(Limits::None), route);
+    (spec.keys, spec.limits, spec.route) = (keys, Some(limits), route);
     spec.source_addresses = ranges.into_iter().flatten().collect();
     spec.certificate_name = certificate.cloned();
     spec.cl_ord_id_prefix.clone_from(&entry.cl_ord_id_prefix);
@@ -568,13 +576,13 @@ mod tests {
             "4: fix.session.default_appl_ver_id: found \"8\", expected 9 or FIX.5.0SP2",
             "5: fix.session.sender_comp_id: found \"\", expected a CompID, such as \"GATE\"",
             "6: fix.session.TargetCompId: there is no such key; did you mean target_comp_id?",
-            "7: fix.session.limits: found \"some\", expected \"none\": the gate asks for no money yet, which has to be said",
+            "7: fix.session.limits: found \"some\", expected \"budgets\" to hold orders against budgets, or \"none\", which has to be said",
             "8: fix.session.route: found \"v\", expected the name of a venue or \"echo\"; known here: w, C, echo",
             "9: route is set twice, expected one line of it",
             "10: fix.session.body_bytes_max: found 0, expected 64 to 16777216",
             "11: fix.session.cl_ord_id_prefix: found \"a\\tb\", expected at most 32 characters, none of them a control character",
             "12: fix.session.schedule: ",
-            "13: fix.session.limits: is not set, expected \"none\": the gate asks for no money yet, which has to be said",
+            "13: fix.session.limits: is not set, expected \"budgets\" to hold orders against budgets, or \"none\", which has to be said",
             "13: fix.session.route: is not set, expected the name of a venue or \"echo\"; known here: w, C, echo",
             "26: fix.venue.conect: there is no such key; did you mean connect?",
             "28: fix.venue.connect: is not set, expected addresses, such as [\"127.0.0.1:7790\"]",
@@ -607,6 +615,11 @@ mod tests {
                 "11: fix.session.firm: found \"\u{e9}\", expected at most 64",
             ),
             ("name = \"v\"\n", "nam = \"v\"\n", "2: fix.venue.nam: there is no such key; did"),
+            (
+                "limits = \"none\"\nroute = \"v\"",
+                "limits = \"budgets\"\nroute = \"echo\"",
+                "9: fix.session.limits: found \"budgets\", expected \"none\": a session",
+            ),
             ("route", "rout", "10: fix.session.rout: there is no such key; did you mean route?"),
         ] {
             let found = told(&format!("{venue}{client}").replace(from, to));

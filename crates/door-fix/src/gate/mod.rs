@@ -5,6 +5,7 @@
 
 pub mod adopting;
 pub mod checkpoints;
+mod comparing;
 pub mod counts;
 mod credentials;
 pub mod desk;
@@ -22,7 +23,7 @@ use door_transport::tls::Secured;
 use door_transport::{CloseReason, ConnId, Dial, DialId, Out, Peer, Step, Then, Waker};
 use fix_session::{Durability, MessageStores, Notice, SessionState};
 use fix_store::{FileStores, NumbersFile, OpenError, Options};
-use ledger::MemoJudge;
+use ledger::{MemoJudge, NamedRefusal};
 use weir_config::config::{Config, ConfigError};
 use weir_config::doors::fix_connections;
 
@@ -32,9 +33,10 @@ use desk::{Ask, Asks, FixDesk};
 use latency::Latency;
 use passwords::Passwords;
 use weir_door::{
-    Door, DoorOutbox, FailedDial, Heard, OnDoors, WorkerCounters, thread::on_thread_off_workers,
+    Door, DoorOutbox, FailedDial, Heard, NamedDoor, OnDoors, WorkerCounters,
+    thread::on_thread_off_workers,
 };
-use weir_till::Till;
+use weir_till::{Reply, Till};
 
 /// How often old messages are looked for, in ticks of the door.
 const TRIM_TICKS: u32 = 60;
@@ -198,6 +200,10 @@ pub struct FixDoor {
     bytes: Vec<u8>,
     ticks: u32,
     refusals: RefusalLog,
+    /// The door's place among the worker's doors.
+    place: u8,
+    /// Connections that are read on when fewer of their messages wait for the ledger, or a configuration is in force.
+    stopped: Vec<ConnId>,
 }
 
 /// A session whose connection we open.
@@ -276,7 +282,9 @@ impl FixDoor {
             known = taken.known;
             let numbered = taken.sessions.venues().zip(taken.dials);
             venues.extend(numbered.map(|(session, dial)| Venue::new(session, dial)));
-            (sessions, asks) = (Some(taken.sessions), Some(taken.asks));
+            let mut taken_sessions = taken.sessions;
+            taken_sessions.set_boot(comparing::boot());
+            (sessions, asks) = (Some(taken_sessions), Some(taken.asks));
         }
         FixDoor {
             counters,
@@ -297,6 +305,8 @@ impl FixDoor {
             bytes: Vec::new(),
             ticks: 0,
             refusals: RefusalLog::default(),
+            place: number,
+            stopped: Vec::new(),
         }
     }
 
@@ -347,6 +357,53 @@ impl FixDoor {
             self.latencies[session].note(ended.saturating_sub(begun));
         }
         self.take_rest();
+    }
+
+    /// Says to the ledger what steps have for it. What it cannot seal is answered at once.
+    fn say(&mut self, till: &mut Till) {
+        let (Some(sessions), clock) = (&mut self.sessions, clock(till)) else { return };
+        let mut is_refused = false;
+        for (number, says) in sessions.take_says() {
+            let refused = vec![Err(NamedRefusal::Journal); says.len()];
+            if till.named(Reply::numbered(self.place, number), says).is_err() {
+                sessions.answered(number, &refused, clock);
+                is_refused = true;
+            }
+        }
+        if is_refused {
+            self.flush(till);
+        }
+    }
+
+    /// Reports whether orders are to be held against budgets and nobody knows yet which there are.
+    fn is_early(&self, till: &Till) -> bool {
+        let holds = || self.sessions.as_ref().is_some_and(Sessions::holds_orders);
+        !till.snapshot.is_in_force() && holds()
+    }
+
+    /// Reads on where it may go on.
+    fn read_on<S>(&mut self, till: &Till, outbox: &mut DoorOutbox<'_, '_, S, FixConn>) {
+        if self.stopped.is_empty() {
+            return;
+        }
+        let Some(sessions) = self.sessions.as_ref().filter(|_| !self.is_early(till)) else {
+            return;
+        };
+        self.stopped.retain(|id| {
+            let line =
+                |conn: &mut FixConn| conn.line.as_ref().is_some_and(|line| sessions.is_full(line));
+            let is_full = outbox.with(*id, |conn, _| line(conn)) == Some(true);
+            if !is_full {
+                outbox.all().resume(*id);
+            }
+            is_full
+        });
+    }
+
+    /// Takes a step of a connection whose input it is not to read on.
+    fn stop(&mut self, id: ConnId, consumed: usize) -> Step {
+        self.stopped.push(id);
+        Step::Pause { consumed }
     }
 
     /// Takes what a step left for other connections, and tells what happened.
@@ -551,6 +608,7 @@ fn of(happening: &crate::Happening) -> Option<usize> {
         | Happening::IdsLost(session, _)
         | Happening::NotSentAgain(session)
         | Happening::OrderAlarm(session, _)
+        | Happening::OtherFirm(session)
         | Happening::NobodysOrder { venue: session, .. }
         | Happening::UnknownRejected(session) => Some(*session),
         Happening::NotBooked(_) => None,
@@ -568,6 +626,8 @@ fn then(step: Option<FixStep>) -> Then {
 impl Door for FixDoor {
     const NAME: &'static str = "fix";
     const JUDGE: Option<(ledger::Door, MemoJudge)> = Some((checkpoints::OF, checkpoints::judge));
+    const NAMED: Option<NamedDoor> =
+        Some(NamedDoor { door: checkpoints::OF, compare: comparing::compare });
     type Conn = FixConn;
     type Counts = FixCounts;
 
@@ -617,6 +677,9 @@ impl Door for FixDoor {
         input: &[u8],
         out: &mut Out<'_>,
     ) -> Step {
+        if self.is_early(till) {
+            return self.stop(id, 0);
+        }
         let begun = probe::ticks();
         let done = self.step(till, (id, conn), out, |sessions, line, clock, bytes| {
             sessions.received_and_held(line, input, clock, bytes)
@@ -626,7 +689,10 @@ impl Door for FixDoor {
         if done.is_some_and(|done| done.consumed > 0) {
             self.begun.extend(session.map(|session| (session, begun)));
         }
+        let of = self.sessions.as_ref().zip(conn.line.as_ref());
+        let is_full = of.is_some_and(|(sessions, line)| sessions.is_full(line));
         match done {
+            Some(FixStep { consumed, close: false, .. }) if is_full => self.stop(id, consumed),
             Some(FixStep { consumed, close: false, .. })
                 if conn.line.as_ref().is_some_and(Line::is_judged_later) =>
             {
@@ -693,7 +759,10 @@ impl Door for FixDoor {
         match heard {
             Heard::Tick => {
                 self.are_told = false;
-                self.dial(clock(till), outbox);
+                if !self.is_early(till) {
+                    self.dial(clock(till), outbox);
+                }
+                self.sessions.iter_mut().for_each(Sessions::say_again);
                 self.tidy();
             }
             Heard::Recorded(reply, answer) => {
@@ -701,6 +770,14 @@ impl Door for FixDoor {
                 let name = sessions.and_then(|sessions| sessions.name(reply.index as usize));
                 // Who set numbers meanwhile waits for a checkpoint behind that.
                 self.are_told &= !self.checkpoints.recorded(reply, &answer, name.unwrap_or(""));
+            }
+            Heard::Named(reply, answers) => {
+                let (clock, sessions) = (clock(till), self.sessions.iter_mut());
+                sessions.for_each(|one| one.answered(reply.number(), &answers, clock));
+            }
+            Heard::Configured => {
+                let orders = &till.snapshot.orders;
+                self.sessions.iter_mut().for_each(|one| one.set_orders(Arc::clone(orders)));
             }
             Heard::Stopping => {
                 self.last = Last::Due;
@@ -714,6 +791,8 @@ impl Door for FixDoor {
     /// What steps left is flushed, and what they have for connections leaves.
     fn turn<S>(&mut self, till: &mut Till, outbox: &mut DoorOutbox<'_, '_, S, FixConn>) {
         self.flush(till);
+        self.say(till);
+        self.read_on(till, outbox);
         self.judged(outbox);
         self.answer(till);
         self.tell_checkpoints(till);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::venues::with_venue;
 use super::{Client, door, field};
-use crate::support::{Node, PATIENCE};
+use crate::support::{Node, PATIENCE, line};
 
 /// What is left to its time: nothing is read for so long.
 const LOOK: Duration = Duration::from_millis(5);
@@ -180,7 +180,11 @@ impl World {
             if let Some(body) = self.venue.hear(&message) {
                 self.reports += 1;
                 let id = body.split('|').next().unwrap().to_owned();
-                let report = format!("{id}|37=V|17=E{}|150=0|39=0|9999=ours|", self.reports);
+                // 40 of 100 at 9.
+                let report = format!(
+                    "{id}|37=V|17=E{}|150=F|39=1|32=40|31=9|14=40|151=60|9999=ours|",
+                    self.reports
+                );
                 self.venue.send("8", &report, 100);
             }
         }
@@ -266,10 +270,22 @@ fn kill_at(world: &mut World, point: Point, round: usize) {
 
 #[test]
 fn a_node_killed_at_every_point_loses_and_doubles_nothing() {
+    for limits in ["none", "budgets"] {
+        kill_at_every_point(limits);
+    }
+}
+
+fn kill_at_every_point(limits: &str) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     listener.set_nonblocking(true).unwrap();
-    let node = Some(with_venue(&[address], "").start());
+    let setup = with_venue(&[address], "max_order_age_ms = 600000\n");
+    let config = setup.folder().join("weir.toml");
+    let text = std::fs::read_to_string(&config).unwrap();
+    std::fs::write(&config, text.replace("\"none\"", &format!("{limits:?}"))).unwrap();
+    let budget = line(1, "1000000", ",\"orders\":{\"symbol\":\"ACME\"}");
+    std::fs::write(setup.budgets_file(), budget).unwrap();
+    let node = Some(setup.start());
     let (client, venue) = (Side::new(("CLIENT1", "GATE")), Side::new(("VENUE", "GATE")));
     let mut world = World { node, client, venue, listener, reports: 0 };
     let mut points = vec![Point::HalfAnOrder, Point::Done];
@@ -294,4 +310,13 @@ fn a_node_killed_at_every_point_loses_and_doubles_nothing() {
         world.client.taken.iter().filter(|body| body.starts_with("11=")).collect();
     assert_eq!(heard, reports);
     assert!(arrived > 10, "most were passed on: {arrived}, {refused:?}");
+    // The books are the venue's: what it executed, and what it may still execute.
+    let of = |price: i64| match limits {
+        "budgets" => price * 1_000_000 * i64::try_from(arrived).unwrap(),
+        _ => 0,
+    };
+    let node = world.node.unwrap();
+    node.wait_budget(1, "the venue's books", |books| {
+        (books.settled, books.held) == (of(40 * 9), of(60 * 10))
+    });
 }
