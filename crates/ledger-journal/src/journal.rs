@@ -162,6 +162,7 @@ impl Journal {
                     Record::Resolved { .. }
                         | Record::ToppedUp { .. }
                         | Record::Clicked { .. }
+                        | Record::Timed(_)
                         | Record::Memo { .. }
                 )
             });

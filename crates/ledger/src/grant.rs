@@ -197,6 +197,12 @@ impl Grant {
         crate::billing_deadline_ms(deadline_ms, self.billing_ms)
     }
 
+    /// Is a hold that nobody spoke of yet in time? It ends with its grant even where its token says more: after a restart with a clock that
+    /// went back. And a token of books that were lost since may name money that is not there: nothing to take, nothing alive.
+    pub(crate) fn is_alive(&self, hold: &Hold, at_ms: u64) -> bool {
+        at_ms < hold.deadline_ms.min(self.over_ms()) && self.has_unconfirmed(hold)
+    }
+
     /// Is the money of a hold that nobody spoke of yet still set aside?
     pub(crate) fn has_unconfirmed(&self, hold: &Hold) -> bool {
         hold.amount <= self.set_aside(hold)

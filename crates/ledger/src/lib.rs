@@ -48,6 +48,7 @@ mod purse;
 mod record;
 mod remembered;
 pub mod spec;
+pub mod timed;
 pub mod token;
 mod window;
 
@@ -61,8 +62,8 @@ pub use evidence::LedgerEvidence;
 pub use keyed::{Claimed, Kept, Keyed};
 pub use keys::{KeyBytes, KeyError, TokenKey};
 pub use memo::{
-    DoorMemos, KeptWith, Memo, MemoAnswer, MemoJudge, MemoJudgement, MemoMoney, MemoRefusal,
-    MemoRequest,
+    DoorMemos, KeptWith, MEMO_BYTES_MAX, Memo, MemoAnswer, MemoJudge, MemoJudgement, MemoMoney,
+    MemoRefusal, MemoRequest,
 };
 pub use message::{
     Handled, Need, No, Owner, Resolution, ToBank, ToWorker, UsedUp, WindowUsedUp,
@@ -77,6 +78,9 @@ pub use purse::{At, PurseOptions, Purses};
 pub use record::{Clock, Door, EDIT_TEXT_MAX, EditAction, OPERATOR_TEXT_MAX, Origin, Record};
 pub use remembered::{Answer, Recall, Remembered, Request};
 pub use spec::{BUDGETS_MAX, BudgetSpec, MADE_SLOT, OnExpiry, SpecError, Status};
+pub use timed::{
+    Timed, TimedAnswer, TimedAsk, TimedChange, TimedFacts, TimedHold, TimedRefusal, TimedRequest,
+};
 pub use token::{Hold, KeyRing, Token, TokenError};
 pub use window::{Period, WindowKind, WindowLimit, WindowUse, Windows};
 pub use wire::{Action, Verdict};

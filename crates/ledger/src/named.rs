@@ -116,6 +116,19 @@ pub enum NamedError {
     /// Something is set aside still.
     #[error("it holds money of budget {0} still: state that nothing is held before it ends")]
     Holds(u64),
+    /// Money of the same limit, twice.
+    #[error(
+        "budget {0} is above another one of the ask, which counts in it anyway: name the lower one alone"
+    )]
+    Above(u64),
+    /// Amounts of one hold are one amount.
+    #[error("the budgets of one hold count in one unit: {0} counts in another")]
+    Units(u64),
+    /// What is said of a hold that ends by time.
+    #[error(
+        "it ends by time, and that does not follow from what it is, or is not said in this way"
+    )]
+    Timed,
     /// The records of its beginning or end are missing.
     #[error("it is there before it begins, or not there when it changes")]
     Missing,

@@ -32,6 +32,8 @@ pub(crate) enum Mark {
     Released,
     /// Settled with less than its amount; the rest stays held until its billing time is over.
     SettledKeepsRest,
+    /// It is a hold that ends by time now, and that says what became of it.
+    Moved,
 }
 
 impl Mark {
@@ -44,6 +46,7 @@ impl Mark {
         all[Mark::SettledLate as usize] = Mark::SettledLate;
         all[Mark::Released as usize] = Mark::Released;
         all[Mark::SettledKeepsRest as usize] = Mark::SettledKeepsRest;
+        all[Mark::Moved as usize] = Mark::Moved;
         all
     };
 
@@ -65,7 +68,7 @@ impl Mark {
         use wire::Verdict;
         match self {
             Mark::Open => Verdict::Granted,
-            Mark::Confirmed => Verdict::Confirmed,
+            Mark::Confirmed | Mark::Moved => Verdict::Confirmed,
             Mark::Settled | Mark::SettledKeepsRest => Verdict::Settled,
             Mark::SettledOver => Verdict::SettledOver,
             Mark::SettledLate => Verdict::SettledLate,
@@ -120,7 +123,7 @@ impl Page {
     ) -> Option<Page> {
         let states =
             marks.iter().flat_map(|byte| [byte & 0xF, byte >> 4].map(|mark| mark & !CLICKED));
-        if states.max() > Some(Mark::SettledKeepsRest as u8) {
+        if states.max() > Some(Mark::Moved as u8) {
             return None;
         }
         let mut page = Page { marks, partial: false, amounts: Vec::with_capacity(amounts.len()) };

@@ -8,8 +8,8 @@
 use crate::books::LINES;
 use crate::spec::LEVELS_MAX;
 use crate::{
-    Amount, BudgetSpec, Dormant, Kept, KeyBytes, LedgerEvidence, Memo, NamedHold, TokenKey,
-    Verdict, WindowUse,
+    Amount, BudgetSpec, Dormant, Kept, KeyBytes, LedgerEvidence, Memo, NamedHold, TimedHold,
+    TokenKey, Verdict, WindowUse,
 };
 
 /// Bytes of the marks of a page of 256 holds.
@@ -124,7 +124,7 @@ pub enum Part {
         /// Holds from 256 times this on.
         page: u32,
         /// Four bits each, low half first: 0 open, 1 confirmed, 2 settled, 3 settled over, 4 settled late,
-        /// 5 released, 6 settled while the rest of the hold stays held; and 8 more for a hold that was clicked.
+        /// 5 released, 6 settled while the rest of the hold stays held, 7 one that ends by time since; and 8 more for a hold that was clicked.
         marks: [u8; MARKS_BYTES],
         /// A settled hold without an entry in `amounts` was settled with its own amount. False: it is not known with which, as in files
         /// before version 6.
@@ -154,6 +154,8 @@ pub enum Part {
     },
     /// A named hold that is open.
     Named(Box<NamedHold>),
+    /// One that ends by time, among the others.
+    Timed(Box<TimedHold>),
     /// The last part.
     End {
         /// How many came before.
@@ -177,7 +179,7 @@ impl Part {
             Part::AnswerSecret(_) => "the secret of answers",
             Part::Answer { .. } => "an answer",
             Part::Memo { .. } => "a memo",
-            Part::Named(_) => "a named hold",
+            Part::Named(_) | Part::Timed(_) => "a named hold",
             Part::End { .. } => "the end",
         }
     }

@@ -3,7 +3,7 @@
 
 use wire::Verdict;
 
-use crate::{Amount, BudgetSpec, Hold, KeptWith, KeyBytes, Memo, NamedHold, Period};
+use crate::{Amount, BudgetSpec, Hold, KeptWith, KeyBytes, Memo, NamedHold, Period, TimedChange};
 
 /// Where a request came in. The numbers are those of the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -235,6 +235,8 @@ pub enum Record {
         /// When.
         at_ms: u64,
     },
+    /// A named hold that ends by time: what it is from now on, whole.
+    Timed(Box<TimedChange>),
     /// The billing window of holds is over: what confirmed ones had that were not settled, and the rests of settled ones, is free again.
     BillingLapsed {
         /// The grant.

@@ -194,6 +194,14 @@ impl WindowLimit {
         }
     }
 
+    /// From when on a window has so much, where nothing comes back before. No more than its limit.
+    pub(crate) fn has_at_ms(&self, used: &WindowUse, now_ms: u64, amount: i128) -> u64 {
+        let refill_ms = if self.is_bucket() { i128::from(self.period.refill_ms()) } else { 0 };
+        let rate = i128::from(self.limit.get()).max(1);
+        let wait_ms = u64::try_from((amount * refill_ms + rate - 1) / rate).unwrap_or(u64::MAX);
+        self.counted_from_ms(used, now_ms).saturating_add(wait_ms)
+    }
+
     /// The end of a fixed window; of a bucket the instant at which it would have had nothing, if nothing had been taken from it since: from there on
     /// an ask waits for as much as it needs ([`crate::No::retry_at_ms`]).
     pub(crate) fn counted_from_ms(&self, used: &WindowUse, now_ms: u64) -> u64 {

@@ -141,6 +141,10 @@ impl World {
                     }
                 }
                 Held::Named(message, done, changes) => self.named_sealed(message, done, changes),
+                Held::Timed(told) => {
+                    let heard = self.timed_told(told);
+                    self.false_no = self.false_no.take().or(heard.err());
+                }
                 Held::Key(key) => self.keys.push(key),
             }
         }

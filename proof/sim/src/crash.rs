@@ -245,6 +245,7 @@ impl World {
             self.bug,
             Some(
                 Bug::ForgetSuspension
+                    | Bug::EndEarly
                     | Bug::ForgetMarks
                     | Bug::FreeExpired
                     | Bug::ForgetAnswers

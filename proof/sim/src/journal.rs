@@ -15,6 +15,7 @@ use ledger_journal::{format, prepare_short, segment_head, segments};
 
 use wire::Handle;
 
+use crate::timed::Told;
 use crate::Bug;
 use crate::engine::{NodeLog, SharedEngine};
 use crate::files::SimFolder;
@@ -62,6 +63,8 @@ pub(crate) enum Held {
     Ended(Handle),
     /// The door hears what became of its message: was anything changed, and how many changes there are by now.
     Named(Message, bool, usize),
+    /// A client hears what became of its hold that ends by time.
+    Timed(Told),
     /// Workers may make tokens with it.
     Key(TokenKey),
 }

@@ -37,6 +37,7 @@ mod reconcile;
 mod rest;
 mod rng;
 mod stats;
+mod timed;
 mod verdicts;
 mod windows;
 mod world;
@@ -136,11 +137,13 @@ pub enum Bug {
     CountTwice,
     /// A click counts when it comes, billed or not.
     CountUnbilled,
+    /// A recovered bank ends holds when half of their time is over.
+    EndEarly,
 }
 
 impl Bug {
     /// All of them, with the number of seeds, counted from 1, within which each must be found.
-    pub const ALL: [(Bug, u64); 40] = [
+    pub const ALL: [(Bug, u64); 41] = [
         (Bug::AnswerBeforeSeal, 50),
         (Bug::LapseTwice, 50),
         (Bug::ForgetSuspension, 50),
@@ -181,6 +184,7 @@ impl Bug {
         (Bug::CountBeforeSeal, 50),
         (Bug::CountTwice, 50),
         (Bug::CountUnbilled, 50),
+        (Bug::EndEarly, 50),
     ];
 
     /// Is it one of how a bank uses a log on other machines?
@@ -250,6 +254,7 @@ impl Bug {
             Bug::CountBeforeSeal => "count-before-seal",
             Bug::CountTwice => "count-twice",
             Bug::CountUnbilled => "count-unbilled",
+            Bug::EndEarly => "end-early",
         }
     }
 }

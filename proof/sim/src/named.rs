@@ -13,7 +13,7 @@ use crate::Bug;
 use crate::book::{Book, Legs, Row, Stage};
 use crate::journal::Held;
 use crate::memos::{self, SESSION};
-use crate::named_oracle::{DOOR, NamedBooks, legs_of};
+use crate::named_oracle::{DOOR, NamedBooks, legs_of, rows_of};
 use crate::rng::Rng;
 use crate::world::World;
 
@@ -757,8 +757,7 @@ impl World {
             door.unreported.extend(door.venue.keys());
         }
         let (book, mut said) = (book.rows.clone(), Vec::new());
-        let ledger: BTreeMap<u128, Legs> =
-            self.bank.named_holds().map(|hold| (hold.key, legs_of(&hold))).collect();
+        let ledger = rows_of(&self.bank);
         for (key, legs) in &ledger {
             match book.get(key) {
                 // The ledger was told to forget it, and may have.

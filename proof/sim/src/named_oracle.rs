@@ -27,6 +27,12 @@ fn within(lines: &Lines) -> i128 {
     hold + settled + inferred
 }
 
+/// The door's rows in the bank.
+pub(crate) fn rows_of(bank: &Bank) -> BTreeMap<u128, Legs> {
+    let own = bank.named_holds().filter(|hold| hold.door == DOOR);
+    own.map(|hold| (hold.key, legs_of(&hold))).collect()
+}
+
 pub(crate) fn legs_of(hold: &NamedHold) -> Legs {
     hold.legs.iter().map(|leg| (leg.budget, leg.amounts)).collect()
 }
@@ -156,7 +162,7 @@ impl NamedBooks {
         for record in records {
             let (key, legs) = match record {
                 Record::Named { hold, .. } => (hold.key, Some(legs_of(hold))),
-                Record::NamedEnded { key, .. } => (*key, None),
+                Record::NamedEnded { door: DOOR, key, .. } => (*key, None),
                 _ => continue,
             };
             let fits = |(made, row): &&NamedChange| match (row, &legs) {
@@ -186,8 +192,7 @@ impl NamedBooks {
 
     /// The bank has these rows, and no others.
     pub(crate) fn check_rows(&self, bank: &Bank) -> Result<(), String> {
-        let there: BTreeMap<u128, Legs> =
-            bank.named_holds().map(|hold| (hold.key, legs_of(&hold))).collect();
+        let there = rows_of(bank);
         let differs = self.rows.keys().chain(there.keys());
         match differs.into_iter().find(|key| self.rows.get(key) != there.get(key)) {
             None => Ok(()),

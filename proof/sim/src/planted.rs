@@ -159,6 +159,9 @@ pub(crate) fn misread(record: &Record, bug: Option<Bug>) -> Record {
         (Record::Budget { spec }, Some(Bug::ForgetHandles)) if spec.id >= MADE_ID_MIN => {
             spec.handle = Handle::parse(&format!("other/{}", spec.id)).ok();
         }
+        (Record::Timed(change), Some(Bug::EndEarly)) => {
+            change.row.until_ms -= change.row.until_ms.saturating_sub(change.at_ms) / 2;
+        }
         (Record::WindowRolled { start_ms, end_ms, .. }, Some(Bug::RollEarly)) => {
             *end_ms -= (*end_ms - *start_ms) / 2;
         }
@@ -177,7 +180,12 @@ pub(crate) fn lose_row(bank: &mut Bank, later: &[Record]) {
             _ => false,
         })
     };
-    let Some(mut hold) = bank.named_holds().find(|hold| !is_said(hold.key)) else { return };
+    let Some(mut hold) = bank
+        .named_holds()
+        .find(|hold| hold.door == crate::named_oracle::DOOR && !is_said(hold.key))
+    else {
+        return;
+    };
     hold.legs.iter_mut().for_each(|leg| leg.amounts.hold = Amount::ZERO);
     let (mut out, door, key) = (Out::default(), hold.door, hold.key);
     let lost = bank.state_named(hold, &mut out).and_then(|_| bank.end_named(door, key, &mut out));

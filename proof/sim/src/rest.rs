@@ -63,13 +63,15 @@ impl World {
     /// What is expired is what nobody spoke of, to the unit; after a crash perhaps more.
     fn check_expired(&self) -> Result<(), String> {
         let sums = self.oracle.expired(&self.model.records);
+        let timed = self.timed_sums();
         for spec in &self.specs {
             let Some(slot) = self.bank.slot(spec.id) else { continue };
             let expired = i128::from(self.bank.books(slot).line(Line::Expired).get());
             let (least, most) = sums.get(&spec.id).copied().unwrap_or_default();
             let left = self.left_of_orders(spec.id);
+            let timed = timed.get(&spec.id).map_or(0, |sums| sums.expired);
             let most = if self.bank.run() == 1 { most + left } else { i128::MAX };
-            if !(least..=most).contains(&expired) {
+            if !(least + timed..=most.saturating_add(timed)).contains(&expired) {
                 let id = spec.id;
                 return Err(format!("budget {id}: {expired} expired, expected {least} to {most}"));
             }
@@ -80,6 +82,7 @@ impl World {
     /// No money is anywhere but free or spent, and what is spent is what clients were told, to the unit.
     fn check_rest(&mut self) -> Result<(), String> {
         let spent = self.oracle.spent(&self.model.records, self.narrow)?;
+        let timed = self.timed_sums();
         for spec in &self.specs {
             let books =
                 self.bank.slot(spec.id).map(|slot| *self.bank.books(slot)).unwrap_or_default();
@@ -91,6 +94,7 @@ impl World {
             let booked = i128::from(books.spent().get());
             let told = spent.get(&spec.id).copied().unwrap_or(0);
             let told = told + self.door.as_ref().map_or(0, |door| door.books.spent(spec.id));
+            let told = told + timed.get(&spec.id).map_or(0, |sums| sums.spent);
             if told != booked {
                 return Err(format!("budget {}: clients know of {told}, {booked} booked", spec.id));
             }
@@ -99,6 +103,7 @@ impl World {
         if let Some(door) = &self.door {
             door.check_rest(|id| self.chain(id))?;
         }
+        self.check_timed()?;
         self.fold()?;
         self.check_figures(&spent)?;
         if self.bank.grants() != 0 {

@@ -7,7 +7,12 @@ use ledger::{Bank, Clock, Counts, Period, Record, Verdict};
 use crate::files::FAULTS;
 
 /// Everything that is counted. The tests demand that a thousand seeds reach each of them.
-pub const EVENTS: [&str; 152] = [
+pub const EVENTS: [&str; 157] = [
+    "timed: opened or extended",
+    "timed: refused",
+    "timed: settled, or too late",
+    "timed: settled late",
+    "timed: ended by time",
     "named: granted",
     "named: purses have it",
     "named: refused",

@@ -25,6 +25,7 @@ use crate::oracle::Oracle;
 use crate::orders::{ORDERS, Orders};
 use crate::planted::NodeFolder;
 use crate::rng::Rng;
+use crate::timed::TimedClients;
 use crate::{Bug, Stats, draw};
 
 /// A worker with its purses and its two queues.
@@ -117,6 +118,8 @@ pub struct World {
     pub(crate) clicks: Clicks,
     /// A door that keeps orders, in some runs.
     pub(crate) door: Option<OrderDoor>,
+    /// Clients of holds that end by time, in some runs.
+    pub(crate) timed: Option<TimedClients>,
     /// The bank said that nothing is left, and it was not so.
     pub(crate) false_no: Option<String>,
     pub(crate) stats: Stats,
@@ -166,6 +169,7 @@ impl World {
             orders: Orders::new(seed),
             clicks: Clicks::new(seed),
             door: None,
+            timed: TimedClients::draw(seed, bug),
             false_no: None,
             stats: Stats::default(),
         };
@@ -250,6 +254,7 @@ impl World {
         self.send_orders();
         self.send_click();
         self.step_named()?;
+        self.send_timed();
         self.end_full_disk();
         self.deliver();
         self.check()
@@ -387,9 +392,11 @@ impl World {
         }
         if self.rng.chance(100) {
             self.bank.audit()?;
+            let timed = self.timed_sums();
             let named = |id| {
                 let books = self.door.as_ref().map(|door| &door.books);
-                books.map_or(0, |books| books.within(id) - books.forced(id))
+                let timed = timed.get(&id).map_or(0, |sums| sums.within);
+                books.map_or(0, |books| books.within(id) - books.forced(id)) + timed
             };
             self.oracle.check_exposure(self.now_ms, self.narrow, |id| self.day_of(id), named)?;
         }

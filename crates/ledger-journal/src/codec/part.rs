@@ -1,14 +1,16 @@
 //! Parts of snapshots.
 
 use ledger::{
-    Amount, Dormant, DormantWindows, KeyBytes, LedgerEvidence, Part, TokenKey, WindowKind,
-    WindowLimit, WindowUse, Windows,
+    Amount, Dormant, DormantWindows, KeyBytes, LedgerEvidence, Origin, Part, TimedChange, TokenKey,
+    WindowKind, WindowLimit, WindowUse, Windows,
 };
 use money::{Instant, Unit, Window};
 use wire::journal::{self as schema, Message as View, *};
 use wire::{EncodeError, Handle};
 
-use super::record::{door_code, kept, memo, named_hold, outcome, write_named};
+use super::record::{
+    door_code, kept, memo, named_hold, outcome, timed_change, write_named, write_timed,
+};
 use super::{FITS, Message, run_flags, spec, text, unknown, win_notices, write_budget};
 
 impl Message for Part {
@@ -61,6 +63,12 @@ fn write_part(part: &Part, buf: &mut [u8]) -> Result<usize, EncodeError> {
             let (key, door) = (memo.key.to_le_bytes(), door_code(memo.door));
             let block = state_memo::Block::new(*at_ms, key, door);
             state_memo::encode(buf, &block)?.memo(&memo.bytes)?.finish()
+        }
+        Part::Timed(row) => {
+            let origin = Origin { door: row.hold.door, request_id: 0 };
+            let row = (**row).clone();
+            let (opens, moved, at_ms, kept) = (true, None, 0, None);
+            write_timed(&TimedChange { row, opens, moved, at_ms, origin, kept }, buf)?
         }
         Part::Named(hold) => write_named(hold, NamedFlags::FACT.with(NamedFlags::OPENS), 0, buf)?,
         Part::End { parts, digest } => {
@@ -341,6 +349,7 @@ pub(crate) fn part(message: &[u8]) -> Result<Part, String> {
             at_ms: v.at_ms(),
         },
         View::Named(v) => Part::Named(Box::new(named_hold(&v)?)),
+        View::Timed(v) => Part::Timed(Box::new(timed_change(&v)?.row)),
         View::StateEnd(v) => Part::End { parts: v.parts(), digest: v.digest() },
         _ => return Err("a record stands where a part of a snapshot should".into()),
     })

@@ -2,7 +2,7 @@
 
 use ledger::{
     Amount, Clock, Door, EditAction, Hold, Kept, KeptWith, KeyBytes, LegAmounts, Memo, NamedHold,
-    NamedLeg, Origin, Period, Record, Verdict,
+    NamedLeg, Origin, Period, Record, TimedChange, TimedHold, Verdict,
 };
 use wire::EncodeError;
 use wire::journal::{self as schema, Message as View, *};
@@ -58,7 +58,7 @@ fn write_other(record: &Record, buf: &mut [u8]) -> Result<usize, EncodeError> {
             KeptWith::Memo(memo) => write_with_memo(record, memo, buf)?,
         },
         Record::ToppedUp { .. } | Record::Clicked { .. } => write_later(record, buf)?,
-        Record::Memo { memo, at_ms } => write_memo(memo, *at_ms, buf)?,
+        Record::Timed(_) | Record::Memo { .. } => write_later(record, buf)?,
         Record::Named { .. } | Record::NamedEnded { .. } => write_of_named(record, buf)?,
         Record::Resolved { .. } => unreachable!("written by the caller"),
         Record::RunStarted {
@@ -180,10 +180,12 @@ fn kept_outcome(verdict: Verdict, clicked: bool) -> Outcome {
     }
 }
 
-/// What comes after a hold was settled, or before.
+/// What comes after a hold was settled, or before; and what doors keep.
 fn write_later(record: &Record, buf: &mut [u8]) -> Result<usize, EncodeError> {
     match record {
         Record::Clicked { .. } => write_clicked(record, buf),
+        Record::Timed(change) => write_timed(change, buf),
+        Record::Memo { memo, at_ms } => write_memo(memo, *at_ms, buf),
         _ => write_topped_up(record, buf),
     }
 }
@@ -284,6 +286,79 @@ pub(super) fn write_named(
     let legs: Vec<_> = hold.legs.iter().map(leg).collect();
     let block = named::Block::new(at_ms, key, door, flags);
     Ok(named::encode(buf, &block)?.legs(&legs)?.label(&hold.label)?.finish())
+}
+
+/// A named hold that ends by time.
+pub(super) fn write_timed(change: &TimedChange, buf: &mut [u8]) -> Result<usize, EncodeError> {
+    let TimedChange { row, opens, moved, at_ms, origin, kept } = change;
+    let leg = |leg: &NamedLeg| {
+        let [settled, over, late, ..] = leg.amounts.spent.map(Amount::get);
+        timed::Leg::new(leg.budget, leg.amounts.hold.get(), settled, over, late)
+    };
+    let legs: Vec<_> = row.hold.legs.iter().map(leg).collect();
+    let all = [
+        (*opens, NamedFlags::OPENS),
+        (moved.is_some(), NamedFlags::MOVED),
+        (kept.is_some(), NamedFlags::KEPT),
+    ];
+    let flags =
+        all.iter().filter(|(is, _)| *is).fold(NamedFlags::NONE, |all, (_, flag)| all.with(*flag));
+    let [grant, deadline_ms] = moved.map_or([0; 2], |hold| [hold.grant, hold.deadline_ms]);
+    let (seq, node) = moved.map_or((0, 0), |hold| (hold.seq, hold.node));
+    let [key, digest] = kept.as_ref().map_or([0; 2], |kept| [kept.key, kept.digest]);
+    let block = timed::Block::new(
+        *at_ms,
+        row.until_ms,
+        row.amount.get(),
+        origin.request_id,
+        grant,
+        deadline_ms,
+        seq,
+        node,
+        row.hold.key.to_le_bytes(),
+        key.to_le_bytes(),
+        digest.to_le_bytes(),
+        door_code(row.hold.door),
+        door_code(origin.door),
+        Outcome::from_raw(row.state.as_raw()).expect("a state of a timed hold"),
+        flags,
+    );
+    let answer = kept.as_ref().map_or(&[][..], |kept| &kept.answer);
+    Ok(timed::encode(buf, &block)?.legs(&legs)?.answer(answer)?.finish())
+}
+
+pub(super) fn timed_change(v: &schema::Timed<'_>) -> Result<TimedChange, String> {
+    let leg = |leg: &timed::Leg| NamedLeg {
+        budget: leg.budget_id(),
+        amounts: LegAmounts {
+            hold: Amount::new(leg.held()),
+            spent: [leg.settled(), leg.over_settled(), leg.late(), 0, 0].map(Amount::new),
+        },
+    };
+    let (flags, amount) = (v.flags(), Amount::new(v.amount()));
+    let of = |found: Option<schema::Door>, raw| found.map(door).ok_or_else(|| unknown("door", raw));
+    let hold = NamedHold {
+        door: of(v.hold_door(), v.hold_door_raw())?,
+        key: u128::from_le_bytes(*v.hold_key()),
+        label: "".into(),
+        legs: v.legs().iter().map(leg).collect(),
+    };
+    let moved = flags.moved().then(|| Hold {
+        grant: v.grant(),
+        seq: v.seq(),
+        node: v.node(),
+        deadline_ms: v.deadline_ms(),
+        amount,
+    });
+    let state = outcome(v.state(), v.state_raw())?;
+    Ok(TimedChange {
+        row: TimedHold { hold, amount, until_ms: v.until_ms(), state },
+        opens: flags.opens(),
+        moved,
+        at_ms: v.at_ms(),
+        origin: Origin { door: of(v.door(), v.door_raw())?, request_id: v.request_id() },
+        kept: flags.kept().then(|| kept(v.idempotency(), v.digest(), v.answer())),
+    })
 }
 
 pub(super) fn named_hold(v: &Named<'_>) -> Result<NamedHold, String> {
@@ -596,6 +671,7 @@ fn of_named(view: &View<'_>) -> Result<Record, String> {
             key: u128::from_le_bytes(*v.hold_key()),
             at_ms: v.at_ms(),
         },
+        View::Timed(v) => Record::Timed(Box::new(timed_change(v)?)),
         _ => unreachable!("chosen by the caller"),
     })
 }
@@ -605,7 +681,7 @@ fn other_record(view: &View<'_>) -> Result<Record, String> {
         View::ResolvedKeyed(_) | View::ResolvedMemo(_) | View::ToppedUp(_) => of_hold(view)?,
         View::Clicked(_) | View::Memo(_) => of_hold(view)?,
         View::Resolved(view) => return resolved_record(view),
-        View::Named(_) | View::NamedEnded(_) => of_named(view)?,
+        View::Named(_) | View::NamedEnded(_) | View::Timed(_) => of_named(view)?,
         View::AnswerSecret(v) => {
             Record::AnswerSecret { secret: KeyBytes(*v.secret()), at_ms: v.at_ms() }
         }

@@ -270,7 +270,39 @@ fn any_record() -> impl Strategy<Value = Record> {
         true => Record::NamedEnded { door: hold.door, key: hold.key, at_ms },
         false => Record::Named { hold, fact, opens, at_ms },
     });
-    prop_oneof![2 => named, 6 => plain, 2 => resolved(), 1 => topped_up, 1 => clicked, 2 => memo, 2 => operator, 2 => budget, 2 => edited()]
+    prop_oneof![2 => named, 2 => timed().prop_map(Record::Timed), 6 => plain, 2 => resolved(), 1 => topped_up, 1 => clicked, 2 => memo, 2 => operator, 2 => budget, 2 => edited()]
+}
+
+fn timed() -> impl Strategy<Value = Box<ledger::TimedChange>> {
+    let states = prop::sample::select(vec![
+        Verdict::Granted,
+        Verdict::Confirmed,
+        Verdict::Expired,
+        Verdict::Settled,
+        Verdict::SettledOver,
+        Verdict::SettledLate,
+        Verdict::Released,
+    ]);
+    let row = (named(), amount(), any::<u64>(), states).prop_map(
+        |(mut hold, amount, until_ms, state)| {
+            hold.label = "".into();
+            for leg in &mut hold.legs {
+                leg.amounts.spent[3..].fill(Amount::ZERO);
+            }
+            ledger::TimedHold { hold: *hold, amount, until_ms, state }
+        },
+    );
+    (row, resolved(), any::<[bool; 3]>()).prop_map(|(row, record, [opens, is_moved, has_key])| {
+        let Record::Resolved { hold, at_ms, origin, kept, .. } = record else {
+            unreachable!("drawn")
+        };
+        let moved = is_moved.then_some(Hold { amount: row.amount, ..hold });
+        let kept = match kept.filter(|_| has_key).map(|kept| *kept) {
+            Some(ledger::KeptWith::Answer(kept)) => Some(kept),
+            _ => None,
+        };
+        Box::new(ledger::TimedChange { row, opens, moved, at_ms, origin, kept })
+    })
 }
 
 fn named() -> impl Strategy<Value = Box<ledger::NamedHold>> {
@@ -295,7 +327,8 @@ fn answers() -> impl Strategy<Value = Part> {
     let answer = (kept(), verdict(), any::<u64>())
         .prop_map(|(kept, verdict, at_ms)| Part::Answer { kept, verdict, at_ms });
     let memo = (memo(), any::<u64>()).prop_map(|(memo, at_ms)| Part::Memo { memo, at_ms });
-    prop_oneof![secret, answer, memo, named().prop_map(Part::Named)]
+    let timed = timed().prop_map(|change| Part::Timed(Box::new(change.row)));
+    prop_oneof![secret, answer, memo, named().prop_map(Part::Named), timed]
 }
 
 fn any_books() -> impl Strategy<Value = Part> {
@@ -389,7 +422,8 @@ proptest! {
     fn records_come_back(expected in any_record()) {
         let bytes = bytes(&expected);
         prop_assert_eq!(record(&bytes).unwrap(), expected.clone());
-        let is_both = matches!(expected, Record::Budget { .. } | Record::Named { .. });
+        let is_both =
+            matches!(expected, Record::Budget { .. } | Record::Named { .. } | Record::Timed(_));
         prop_assert_eq!(part(&bytes).is_ok(), is_both);
     }
 
@@ -397,7 +431,8 @@ proptest! {
     fn parts_come_back(expected in any_part()) {
         let bytes = bytes(&expected);
         prop_assert_eq!(part(&bytes).unwrap(), expected.clone());
-        let is_both = matches!(expected, Part::Budget { .. } | Part::Named(_));
+        let is_both =
+            matches!(expected, Part::Budget { .. } | Part::Named(_) | Part::Timed(_));
         prop_assert_eq!(record(&bytes).is_ok(), is_both);
     }
 

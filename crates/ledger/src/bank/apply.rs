@@ -197,6 +197,7 @@ impl Bank {
             Record::Clicked { .. } => self.apply_clicked(record),
             Record::Memo { memo, at_ms } => self.apply_memo(memo, *at_ms),
             Record::Named { .. } | Record::NamedEnded { .. } => self.apply_named(record),
+            Record::Timed(change) => self.apply_timed(change),
             Record::BillingLapsed { grant, deadline_ms, amount } => {
                 self.apply_billing_lapsed(*grant, *deadline_ms, *amount)
             }
@@ -324,6 +325,7 @@ impl Bank {
             budget.day_lines = [Amount::ZERO; LINES];
             // Whatever is set aside under a name counts from the first instant on.
             budget.day_lines[Line::Held as usize] = budget.named_held;
+            budget.day_lines[Line::Expired as usize] = budget.named_expired;
             let of_day = budget.windows_mut().find(|(window, _)| window.is_day());
             of_day.into_iter().for_each(|(_, used)| used.rest = 0);
         }
@@ -637,6 +639,34 @@ impl Bank {
         }
         if from == Line::Expired {
             self.forget_expired_hold(number);
+            self.look_again(number);
+        }
+        Ok(())
+    }
+
+    /// A hold that is alive becomes one that ends by time: its money is free here, to be held there.
+    #[cold]
+    pub(super) fn take_moved(&mut self, hold: &Hold) -> Result<(), ReplayError> {
+        let Bank { grants, budgets, pages, timeline, .. } = self;
+        let (number, seq) = (hold.grant, hold.seq);
+        let grant = grants.get_mut(number).ok_or(ReplayError::NoGrant(number))?;
+        let found = grant.find_page(seq);
+        let from = match grant.state_in(found, seq).0 {
+            Mark::Open => grant.take_unconfirmed(budgets, hold)?,
+            Mark::Confirmed => grant.take_confirmed(hold)?,
+            mark => {
+                let verdict = mark.verdict();
+                return Err(ReplayError::NotPossible { grant: number, seq, verdict });
+            }
+        };
+        let (page, made) = grant.page_mut(found, seq);
+        *pages += made;
+        page.set_mark(seq, Mark::Moved);
+        if from == Line::Purses && timeline.is_live() {
+            grant.add_resolved(budgets, hold);
+        }
+        grant.shift(budgets, from, Line::Free, hold.amount);
+        if from == Line::Expired {
             self.look_again(number);
         }
         Ok(())

@@ -114,18 +114,23 @@ impl Bank {
 
     /// What budgets count of named holds is what these say.
     fn audit_named(&self) -> Result<(), String> {
-        let mut sums = Slots::like(&self.budgets, (0, 0));
-        for hold in self.named_unordered() {
+        let mut sums = Slots::like(&self.budgets, (0, 0, 0));
+        for (hold, timed) in self.named_unordered() {
+            let is_expired = timed.is_some_and(|row| row.line() == Line::Expired);
             for leg in &hold.legs {
                 let slot = self.slot(leg.budget).ok_or("a named hold of no budget")?;
                 for level in self.chain(slot) {
                     sums[level as usize].0 += 1;
-                    sums[level as usize].1 += i128::from(leg.amounts.hold.get());
+                    let sums = &mut sums[level as usize];
+                    let sum = if is_expired { &mut sums.2 } else { &mut sums.1 };
+                    *sum += i128::from(leg.amounts.hold.get());
                 }
             }
         }
         for (budget, sums) in self.budgets.iter().zip(sums.iter()) {
-            let kept = (budget.named, i128::from(budget.named_held.get()));
+            let [held, expired] =
+                [budget.named_held, budget.named_expired].map(|sum| i128::from(sum.get()));
+            let kept = (budget.named, held, expired);
             if kept != *sums {
                 let id = budget.spec.id;
                 return Err(format!("budget {id}: {kept:?} of named holds, they say {sums:?}"));
@@ -233,7 +238,7 @@ impl Budget {
         let id = self.spec.id;
         for ((window, used), sum) in self.windows().zip(sums) {
             let named = if window.is_of_days() && used.until_ms > 0 {
-                self.named_held
+                plus(self.named_held, self.named_expired)
             } else {
                 Amount::ZERO
             };
@@ -248,9 +253,12 @@ impl Budget {
     fn audit(&self, life: &GrantTotals, today: &GrantTotals) -> Result<(), String> {
         let (id, books) = (self.spec.id, &self.books);
         let (mut life, mut today) = (*life, *today);
-        let named = i128::from(self.named_held.get());
-        life.held += named;
-        today.held += if self.day.is_empty() { 0 } else { named };
+        for (sums, counts) in [(&mut life, true), (&mut today, !self.day.is_empty())] {
+            if counts {
+                sums.held += i128::from(self.named_held.get());
+                sums.expired += i128::from(self.named_expired.get());
+            }
+        }
         let agrees = |(line, sum): (Line, i128)| i128::from(books.line(line).get()) == sum;
         if !life.lines().into_iter().all(agrees) {
             return Err(format!("budget {id}: books {books:?}, grants and named holds {life:?}"));
@@ -435,13 +443,18 @@ impl Digest {
 
     /// They lie in an order of no meaning, so what each says is added up.
     fn named(&mut self, bank: &Bank) {
-        let of_each = bank.named_unordered().map(|hold| {
+        let of_each = bank.named_unordered().map(|(hold, timed)| {
             let mut one = Digest(hold.door as u64);
             one.bytes(&hold.key.to_le_bytes());
             one.bytes(hold.label.as_bytes());
             for leg in &hold.legs {
                 one.eat(leg.budget);
                 leg.amounts.lines().for_each(|(_, amount)| one.amount(amount));
+            }
+            if let Some(row) = timed {
+                one.amount(row.amount);
+                one.eat(row.until_ms);
+                one.eat(u64::from(row.state.as_raw()));
             }
             one.0
         });

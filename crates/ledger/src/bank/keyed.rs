@@ -27,7 +27,7 @@ struct Asker {
 
 /// A request that is under way.
 #[derive(Clone, Debug)]
-struct Claim {
+pub(super) struct Claim {
     digest: u128,
     /// The worker whose asker does it.
     worker: u16,
@@ -49,13 +49,19 @@ impl Claims {
         self.by_key.len() + self.waiting >= CLAIMS_MAX
     }
 
+    /// What is asked under a key that this worker has the claim of.
+    pub(super) fn digest(&self, worker: u16, key: u128) -> Option<u128> {
+        let claim = self.by_key.get(&key).filter(|claim| claim.worker == worker)?;
+        Some(claim.digest)
+    }
+
     fn begin(&mut self, key: u128, claim: Claim) {
         self.by_key.insert(key, claim);
         *self.callers.entry(caller(key)).or_default() += 1;
     }
 
     /// Ends a claim of this worker: whoever waits for it is told.
-    fn end(&mut self, worker: u16, key: u128) -> Option<Claim> {
+    pub(super) fn end(&mut self, worker: u16, key: u128) -> Option<Claim> {
         self.by_key.get(&key).filter(|claim| claim.worker == worker)?;
         let claim = self.by_key.remove(&key)?;
         less_one(&mut self.callers, caller(key));
@@ -195,22 +201,31 @@ impl Bank {
         (key, answer): (u128, Box<[u8]>),
         out: &mut Out,
     ) -> Verdict {
-        let claim = self.claims.by_key.get(&key).filter(|claim| claim.worker == worker);
-        let Some(digest) = claim.map(|claim| claim.digest) else { return Verdict::Busy };
+        let Some(digest) = self.claims.digest(worker, key) else { return Verdict::Busy };
         if answer.len() > ANSWER_BYTES_MAX {
             return Verdict::BadAmount;
         }
-        if self.grants.get(hold.grant).is_none() {
-            return Verdict::TooOld;
-        }
         let (verdict, amount) = (Verdict::Granted, Amount::ZERO);
         let kept = Kept { key, digest, answer: answer.clone() };
-        let kept = Some(Box::new(KeptWith::Answer(kept)));
-        let (keeps_rest, clicked) = (false, false);
-        self.book(
-            Record::Resolved { hold, verdict, amount, at_ms, origin, keeps_rest, clicked, kept },
-            out,
-        );
+        if let Some(at) = self.timed_at(&hold) {
+            self.keep_timed(at, (at_ms, origin), kept, out);
+        } else if self.grants.get(hold.grant).is_none() {
+            return Verdict::TooOld;
+        } else {
+            let kept = Some(Box::new(KeptWith::Answer(kept)));
+            let (keeps_rest, clicked) = (false, false);
+            let record = Record::Resolved {
+                hold,
+                verdict,
+                amount,
+                at_ms,
+                origin,
+                keeps_rest,
+                clicked,
+                kept,
+            };
+            self.book(record, out);
+        }
         self.counts.keys_kept += 1;
         if let Some(claim) = self.claims.end(worker, key) {
             answer_all(claim, verdict, &answer, out);
@@ -227,8 +242,7 @@ impl Bank {
         out: &mut Out,
     ) -> Resolution {
         // Without a claim, nothing says that no other asker does the same.
-        let claim = self.claims.by_key.get(&key).filter(|claim| claim.worker == worker);
-        let Some(digest) = claim.map(|claim| claim.digest) else {
+        let Some(digest) = self.claims.digest(worker, key) else {
             return Resolution::refused(Verdict::Busy);
         };
         if answer.len() > ANSWER_BYTES_MAX {
@@ -248,7 +262,7 @@ impl Bank {
     }
 }
 
-fn answer_all(claim: Claim, verdict: Verdict, answer: &[u8], out: &mut Out) {
+pub(super) fn answer_all(claim: Claim, verdict: Verdict, answer: &[u8], out: &mut Out) {
     for Asker { worker, reply } in claim.waiting {
         out.claimed.push((worker, reply, Claimed::Answer { verdict, answer: answer.into() }));
     }

@@ -574,6 +574,7 @@ impl Budget {
             expired_holds: 0,
             named: 0,
             named_held: Amount::ZERO,
+            named_expired: Amount::ZERO,
             forced: 0,
         }
     }

@@ -6,7 +6,7 @@
 //! - `resolve`: confirm, settle, release.
 //! - `keyed`: requests with keys of idempotency. `answers`: their first answers.
 //! - `memos`: what doors have recorded, judged before it is.
-//! - `named`: holds with a name: asks, facts, ends.
+//! - `named`: holds with a name: asks, facts, ends. `timed`: those that end by time.
 //! - `timeline`: everything that happens because time passed.
 //! - `reconcile`: what is known in the end of holds that expired.
 //! - `configure`: taking over a set of budgets. `made`: budgets made on their first ask.
@@ -27,6 +27,7 @@ mod reconcile;
 mod resolve;
 mod restore;
 mod slots;
+mod timed;
 mod timeline;
 mod unsealed;
 
@@ -249,6 +250,8 @@ struct Budget {
     named: u32,
     /// What of its held money named holds have, those under it included.
     named_held: Amount,
+    /// What of its expired money named holds have that ended by time, those under it included.
+    named_expired: Amount,
     /// See [`Bank::forced`].
     forced: u64,
 }

@@ -1,4 +1,6 @@
-//! Holds with a name: a row for each, and what an ask, a fact and an end make of it.
+//! Holds with a name: a row for each, and what an ask, a fact and an end make of it. `timed` has what becomes of those that end by time.
+
+use std::collections::BTreeSet;
 
 use hashbrown::HashTable;
 use table::Secret;
@@ -11,7 +13,7 @@ use crate::named::{
     NamedRefusal, NamedSay,
 };
 use crate::spec::MADE_SLOT;
-use crate::{Amount, Door, Line, Record};
+use crate::{Amount, Door, Line, Record, WindowLimit, WindowUse};
 
 /// Rows lie in pieces of so many, so that none is ever copied because others come.
 const PIECE: usize = 1_024;
@@ -19,23 +21,38 @@ const PIECE: usize = 1_024;
 const SECRET: Secret = Secret::new(0x6e61_6d65_6420_686f_6c64_735f_6b65_7973);
 
 #[derive(Clone, Copy, Debug)]
-struct Leg {
-    slot: u32,
-    amounts: LegAmounts,
+pub(super) struct Leg {
+    pub(super) slot: u32,
+    pub(super) amounts: LegAmounts,
 }
 
 /// 112 bytes, the label, and 56 bytes for each leg but the first.
 #[derive(Clone, Debug)]
-struct Row {
-    key: u128,
+pub(super) struct Row {
+    pub(super) key: u128,
     label: Box<str>,
     first: Leg,
     more: Box<[Leg]>,
-    door: Door,
+    pub(super) door: Door,
+}
+
+/// What is known of a row that ends by time, beside it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TimedRow {
+    pub(super) amount: Amount,
+    pub(super) until_ms: u64,
+    pub(super) state: Verdict,
+}
+
+impl TimedRow {
+    /// The line that what it holds is on.
+    pub(super) fn line(&self) -> Line {
+        if self.state == Verdict::Expired { Line::Expired } else { Line::Held }
+    }
 }
 
 impl Row {
-    fn legs(&self) -> impl Iterator<Item = &Leg> {
+    pub(super) fn legs(&self) -> impl Iterator<Item = &Leg> {
         std::iter::once(&self.first).chain(&self.more)
     }
 
@@ -52,6 +69,10 @@ pub(super) struct NamedHolds {
     vacant: Vec<u32>,
     /// Places by door and key.
     index: HashTable<u32>,
+    /// By place, piece by piece, where any row of the piece ends by time.
+    timed: Vec<Option<Box<[Option<TimedRow>; PIECE]>>>,
+    /// When which of them is looked at, by key, while a run is live.
+    pub(super) ends: BTreeSet<(u64, u128)>,
 }
 
 fn hash(door: Door, key: u128) -> u64 {
@@ -61,12 +82,12 @@ fn hash(door: Door, key: u128) -> u64 {
 }
 
 impl NamedHolds {
-    fn row(&self, at: u32) -> &Row {
+    pub(super) fn row(&self, at: u32) -> &Row {
         let at = at as usize;
         self.pieces[at / PIECE][at % PIECE].as_ref().expect("indexed places have rows")
     }
 
-    fn find(&self, door: Door, key: u128) -> Option<u32> {
+    pub(super) fn find(&self, door: Door, key: u128) -> Option<u32> {
         let is_it = |at: &u32| {
             let row = self.row(*at);
             (row.key, row.door) == (key, door)
@@ -105,22 +126,52 @@ impl NamedHolds {
             entry.remove();
         }
         self.vacant.push(at);
+        self.set_timed(at, None);
         row
     }
 
-    fn rows(&self) -> impl Iterator<Item = &Row> {
-        self.pieces.iter().flatten().flatten()
+    /// What is known of a row that ends by time.
+    pub(super) fn timed(&self, at: u32) -> Option<&TimedRow> {
+        self.timed.get(at as usize / PIECE)?.as_ref()?[at as usize % PIECE].as_ref()
+    }
+
+    pub(super) fn set_timed(&mut self, at: u32, row: Option<TimedRow>) {
+        let piece = at as usize / PIECE;
+        if row.is_some() && self.timed.len() <= piece {
+            self.timed.resize(piece + 1, None);
+        }
+        let Some(rows) = self.timed.get_mut(piece) else { return };
+        if row.is_some() || rows.is_some() {
+            rows.get_or_insert_with(|| Box::new([None; PIECE]))[at as usize % PIECE] = row;
+        }
+    }
+
+    /// Those that end by time, with their places.
+    pub(super) fn all_timed(&self) -> impl Iterator<Item = (u32, &TimedRow)> {
+        let pieces = (0_u32..).step_by(PIECE).zip(&self.timed);
+        pieces.filter_map(|(first, rows)| Some((first, rows.as_ref()?))).flat_map(
+            |(first, rows)| {
+                (first..).zip(rows.iter()).filter_map(|(at, row)| Some((at, row.as_ref()?)))
+            },
+        )
+    }
+
+    fn rows(&self) -> impl Iterator<Item = (u32, &Row)> {
+        let all = (0_u32..).step_by(PIECE).zip(&self.pieces);
+        all.flat_map(|(first, piece)| {
+            (first..).zip(piece).filter_map(|(at, row)| Some((at, row.as_ref()?)))
+        })
     }
 }
 
 /// What becomes of a leg.
 #[derive(Clone, Copy, Debug)]
-struct Change {
-    slot: u32,
-    budget: u64,
+pub(super) struct Change {
+    pub(super) slot: u32,
+    pub(super) budget: u64,
     is_new: bool,
-    before: LegAmounts,
-    after: LegAmounts,
+    pub(super) before: LegAmounts,
+    pub(super) after: LegAmounts,
 }
 
 impl Change {
@@ -133,12 +184,12 @@ impl Change {
     };
 
     /// By how much the hold rises.
-    fn raise(&self) -> i128 {
+    pub(super) fn raise(&self) -> i128 {
         i128::from(self.after.hold.get()) - i128::from(self.before.hold.get())
     }
 
     /// What it makes free at most, as on the day a line may fall by more than the others rise.
-    fn frees(&self) -> Amount {
+    pub(super) fn frees(&self) -> Amount {
         let lines = self.before.lines().zip(self.after.lines());
         let falls = lines.map(|((_, before), (_, after))| more(after, before)).sum::<i128>();
         Amount::new(i64::try_from(falls).unwrap_or(i64::MAX))
@@ -167,15 +218,20 @@ fn more(before: Amount, after: Amount) -> i128 {
 }
 
 /// What becomes of a row.
-struct Changes {
-    at: Option<u32>,
+pub(super) struct Changes {
+    pub(super) at: Option<u32>,
     all: [Change; LEGS_MAX],
     len: usize,
 }
 
 impl Changes {
-    fn all(&self) -> &[Change] {
+    pub(super) fn all(&self) -> &[Change] {
         &self.all[..self.len]
+    }
+
+    /// Do all of its legs begin, or none?
+    pub(super) fn are_all_new(&self, new: bool) -> bool {
+        self.all().iter().all(|change| change.is_new == new)
     }
 
     fn is_nothing(&self) -> bool {
@@ -191,6 +247,16 @@ impl Changes {
     }
 }
 
+/// Where an ask found too little.
+pub(super) struct Short {
+    pub(super) leg: usize,
+    /// The budget that has too little, and what is raised there with the legs before.
+    pub(super) level: u32,
+    pub(super) raised: i128,
+    pub(super) why: Verdict,
+    pub(super) left: Amount,
+}
+
 impl Bank {
     /// What a fact may leave out of a budget and not spent: beside it there is room for all that can be spent, by holds of purses too.
     const ASIDE_MAX: Amount = Amount::new(Books::EXPOSURE_MAX.get() - Bank::SPENT_MAX.get());
@@ -201,7 +267,7 @@ impl Bank {
     /// # Errors
     /// Why not. What lies in purses is called back for whoever asks again.
     pub fn ask_named(&mut self, hold: NamedHold, out: &mut Out) -> Result<bool, NamedRefusal> {
-        let changes = self.changes(&hold)?;
+        let changes = self.untimed(&hold)?;
         changes.check_ask()?;
         if changes.is_nothing() {
             return Ok(false);
@@ -211,7 +277,8 @@ impl Bank {
             return Err(NamedRefusal::Busy);
         }
         self.begin_windows(&changes, out);
-        self.judge_ask(&changes, out)?;
+        self.judge_ask(&changes, out)
+            .map_err(|Short { leg, why, left, .. }| NamedRefusal::Leg { leg, why, left })?;
         self.book_named(hold, &changes, false, out);
         Ok(true)
     }
@@ -221,7 +288,7 @@ impl Bank {
     /// # Errors
     /// It cannot be so, or not be counted.
     pub fn state_named(&mut self, hold: NamedHold, out: &mut Out) -> Result<bool, NamedRefusal> {
-        let changes = self.changes(&hold)?;
+        let changes = self.untimed(&hold)?;
         if let Err(error) = self.check_room(&changes) {
             self.counts.spent_full += 1;
             return Err(error.into());
@@ -250,6 +317,9 @@ impl Bank {
     ) -> Result<bool, NamedRefusal> {
         let Some(at) = self.named_rows.find(door, key) else { return Ok(false) };
         self.check_end(at)?;
+        if self.named_rows.timed(at).is_some() {
+            return Err(NamedError::Timed.into());
+        }
         self.book(Record::NamedEnded { door, key, at_ms: self.now_ms }, out);
         Ok(true)
     }
@@ -295,24 +365,37 @@ impl Bank {
 
     /// All named holds, by door, then by key: what a door compares its own table with when it starts.
     pub fn named_holds(&self) -> impl Iterator<Item = NamedHold> {
-        let mut rows: Vec<&Row> = self.named_rows.rows().collect();
-        rows.sort_unstable_by_key(|row| (row.door, row.key));
-        rows.into_iter().map(|row| self.told(row))
+        self.named_in_order().map(|(_, row)| self.told(row))
     }
 
-    /// All of them in an order of no meaning.
-    pub(super) fn named_unordered(&self) -> impl Iterator<Item = NamedHold> {
-        self.named_rows.rows().map(|row| self.told(row))
+    pub(super) fn named_in_order(&self) -> impl Iterator<Item = (u32, &Row)> {
+        let mut rows: Vec<(u32, &Row)> = self.named_rows.rows().collect();
+        rows.sort_unstable_by_key(|(_, row)| (row.door, row.key));
+        rows.into_iter()
     }
 
-    fn told(&self, row: &Row) -> NamedHold {
+    /// All of them in an order of no meaning, with what is known of those that end by time.
+    pub(super) fn named_unordered(&self) -> impl Iterator<Item = (NamedHold, Option<&TimedRow>)> {
+        self.named_rows.rows().map(|(at, row)| (self.told(row), self.named_rows.timed(at)))
+    }
+
+    pub(super) fn told(&self, row: &Row) -> NamedHold {
         let leg = |leg: &Leg| NamedLeg { budget: self.spec(leg.slot).id, amounts: leg.amounts };
         let (door, key, label) = (row.door, row.key, row.label.clone());
         NamedHold { door, key, label, legs: row.legs().map(leg).collect() }
     }
 
+    /// As [`Bank::changes`], of a row without an end by time.
+    fn untimed(&self, hold: &NamedHold) -> Result<Changes, NamedError> {
+        let changes = self.changes(hold)?;
+        match changes.at.and_then(|at| self.named_rows.timed(at)) {
+            Some(_) => Err(NamedError::Timed),
+            None => Ok(changes),
+        }
+    }
+
     /// What is said of a named hold beside what is known of it.
-    fn changes(&self, hold: &NamedHold) -> Result<Changes, NamedError> {
+    pub(super) fn changes(&self, hold: &NamedHold) -> Result<Changes, NamedError> {
         let at = self.named_rows.find(hold.door, hold.key);
         let mut changes = Changes { at, all: [Change::NONE; LEGS_MAX], len: 0 };
         if !(1..=LEGS_MAX).contains(&hold.legs.len()) {
@@ -352,7 +435,7 @@ impl Bank {
     }
 
     /// Can it be counted on every level, in whatever order the lines change?
-    fn check_room(&self, changes: &Changes) -> Result<(), NamedError> {
+    pub(super) fn check_room(&self, changes: &Changes) -> Result<(), NamedError> {
         for change in changes.all() {
             for level in self.chain(change.slot) {
                 let books = self.books(level);
@@ -374,7 +457,7 @@ impl Bank {
         Ok(())
     }
 
-    fn begin_windows(&mut self, changes: &Changes, out: &mut Out) {
+    pub(super) fn begin_windows(&mut self, changes: &Changes, out: &mut Out) {
         for change in changes.all() {
             self.use_made(change.slot);
             self.roll_days(change.slot, out);
@@ -382,10 +465,11 @@ impl Bank {
     }
 
     /// Is there, on every level, what the legs up to each one raise?
-    fn judge_ask(&mut self, changes: &Changes, out: &mut Out) -> Result<(), NamedRefusal> {
+    pub(super) fn judge_ask(&mut self, changes: &Changes, out: &mut Out) -> Result<(), Short> {
         for (leg, change) in changes.all().iter().enumerate().filter(|(_, c)| c.raise() > 0) {
             if let Some(why) = self.closed(change.slot) {
-                return Err(NamedRefusal::Leg { leg, why, left: Amount::ZERO });
+                let (level, raised, left) = (change.slot, 0, Amount::ZERO);
+                return Err(Short { leg, level, raised, why, left });
             }
             let (mut left, mut short) = (i128::MAX, None);
             for level in self.chain(change.slot) {
@@ -395,16 +479,17 @@ impl Bank {
                 let raised = before + change.raise();
                 if available < raised {
                     let why = self.why_short(level, raised);
-                    short =
-                        short.filter(|(_, why)| *why != Verdict::PurseEmpty).or(Some((level, why)));
+                    short = short
+                        .filter(|(_, _, why)| *why != Verdict::PurseEmpty)
+                        .or(Some((level, raised, why)));
                 }
             }
-            let Some((level, why)) = short else { continue };
+            let Some((level, raised, why)) = short else { continue };
             if why == Verdict::PurseEmpty {
                 self.recall_for_named(level, out);
             }
             let left = Amount::new(i64::try_from(left.max(0)).unwrap_or(i64::MAX));
-            return Err(NamedRefusal::Leg { leg, why, left });
+            return Err(Short { leg, level, raised, why, left });
         }
         Ok(())
     }
@@ -413,17 +498,28 @@ impl Bank {
     fn why_short(&self, level: u32, raised: i128) -> Verdict {
         let budget = self.budget(level);
         let parked = plus(budget.in_purses(), budget.returning);
-        let lacks = |left: Amount| i128::from(plus(left, parked).get()) < raised;
-        if lacks(budget.left_of_life()) {
+        if i128::from(plus(budget.left_of_life(), parked).get()) < raised {
             return Verdict::Exhausted;
         }
-        let short =
-            budget.windows().find(|(of, used)| lacks(budget.left_of(of, used, self.now_ms)));
-        match short {
+        match self.short_window(level, raised) {
             Some((window, _)) if window.is_day() => Verdict::DayExhausted,
             Some(_) => Verdict::WindowExhausted,
             None => Verdict::PurseEmpty,
         }
+    }
+
+    /// The window of a budget that has less than this with every purse under it emptied.
+    pub(super) fn short_window(
+        &self,
+        level: u32,
+        raised: i128,
+    ) -> Option<(WindowLimit, WindowUse)> {
+        let budget = self.budget(level);
+        let parked = plus(budget.in_purses(), budget.returning);
+        let lacks = |left: Amount| i128::from(plus(left, parked).get()) < raised;
+        let mut windows = budget.windows();
+        let short = windows.find(|(of, used)| lacks(budget.left_of(of, used, self.now_ms)));
+        short.map(|(window, used)| (*window, *used))
     }
 
     fn book_named(&mut self, mut hold: NamedHold, changes: &Changes, fact: bool, out: &mut Out) {
@@ -431,21 +527,27 @@ impl Bank {
         if !opens {
             hold.label = "".into();
         }
-        self.move_legs(&hold, changes, fact, at_ms);
+        self.move_legs(&hold, changes, fact, (Line::Held, at_ms));
         let freed = changes.all().iter().map(|change| (change.slot, change.frees()));
         out.credits.extend(freed.filter(|(_, freed)| *freed > Amount::ZERO));
         out.records.push(Record::Named { hold: Box::new(hold), fact, opens, at_ms });
     }
 
     /// Moves what was judged: the books of every level, and the row.
-    fn move_legs(&mut self, hold: &NamedHold, changes: &Changes, fact: bool, at_ms: u64) {
+    pub(super) fn move_legs(
+        &mut self,
+        hold: &NamedHold,
+        changes: &Changes,
+        fact: bool,
+        (held, at_ms): (Line, u64),
+    ) {
         for change in changes.all() {
             let Budget { chain, levels, .. } = self.budgets[change.slot as usize];
             for level in &chain[..levels] {
                 let budget = &mut self.budgets[*level as usize];
                 budget.named += u32::from(change.is_new);
                 budget.forced = budget.forced.wrapping_add(if fact { change.forces() } else { 0 });
-                budget.move_named(change, at_ms);
+                budget.move_named(change, held, at_ms);
             }
         }
         self.keep_named(hold, changes);
@@ -465,7 +567,7 @@ impl Bank {
             _ => unreachable!("chosen by the caller"),
         };
         let wrong = |error| ReplayError::Named { key: hold.key, error };
-        let changes = self.changes(hold).map_err(wrong)?;
+        let changes = self.untimed(hold).map_err(wrong)?;
         if *opens != changes.at.is_none() {
             return Err(wrong(NamedError::Missing));
         }
@@ -474,7 +576,7 @@ impl Bank {
             changes.check_ask().map_err(wrong)?;
         }
         self.pass_to(*at_ms)?;
-        self.move_legs(hold, &changes, *fact, *at_ms);
+        self.move_legs(hold, &changes, *fact, (Line::Held, *at_ms));
         Ok(())
     }
 
@@ -507,6 +609,10 @@ impl Bank {
         let wrong = |error| ReplayError::Named { key, error };
         let at = self.named_rows.find(door, key).ok_or(wrong(NamedError::Missing))?;
         self.check_end(at).map_err(wrong)?;
+        let is_alive = |row: &TimedRow| matches!(row.state, Verdict::Granted | Verdict::Confirmed);
+        if self.named_rows.timed(at).is_some_and(is_alive) {
+            return Err(wrong(NamedError::Timed));
+        }
         self.pass_to(at_ms)?;
         for leg in self.named_rows.remove(at).legs() {
             let Budget { chain, levels, .. } = self.budgets[leg.slot as usize];
@@ -522,8 +628,8 @@ impl Bank {
         Ok(())
     }
 
-    /// Takes one of a snapshot. The books have its money already.
-    pub(super) fn restore_named(&mut self, hold: &NamedHold) -> Result<(), NamedError> {
+    /// Takes one of a snapshot, whose money is on a line. The books have it already.
+    pub(super) fn restore_named(&mut self, hold: &NamedHold, line: Line) -> Result<(), NamedError> {
         let changes = self.changes(hold)?;
         if changes.at.is_some() {
             return Err(NamedError::Missing);
@@ -533,7 +639,8 @@ impl Bank {
             for level in self.chain(change.slot) {
                 let budget = &mut self.budgets[level as usize];
                 budget.named += 1;
-                budget.named_held = plus(budget.named_held, change.after.hold);
+                let held = budget.named_held_on(line);
+                *held = plus(*held, change.after.hold);
             }
         }
         self.keep_named(hold, &changes);
@@ -544,7 +651,9 @@ impl Bank {
         for change in changes.all() {
             for level in self.chain(change.slot) {
                 let held = self.at_level(level, changes.all(), |c| i128::from(c.after.hold.get()));
-                let held = held + i128::from(self.budget(level).named_held.get());
+                let known = self.budget(level);
+                let known = plus(known.named_held, known.named_expired);
+                let held = held + i128::from(known.get());
                 if held > i128::from(Books::EXPOSURE_MAX.get()) {
                     return Err(NamedError::TooMuch(change.budget));
                 }
@@ -555,18 +664,24 @@ impl Bank {
 }
 
 impl Budget {
-    /// Moves the difference on one level: in its books, on the present day, and in its other windows.
-    fn move_named(&mut self, change: &Change, at_ms: u64) {
+    pub(super) fn named_held_on(&mut self, line: Line) -> &mut Amount {
+        if line == Line::Expired { &mut self.named_expired } else { &mut self.named_held }
+    }
+
+    /// Moves the difference on one level: in its books, on the present day, and in its other windows. What it holds is on the line `held`.
+    fn move_named(&mut self, change: &Change, held: Line, at_ms: u64) {
         let Change { before, after, .. } = change;
         for ((line, before), (_, after)) in before.lines().zip(after.lines()) {
+            let line = if line == Line::Held { held } else { line };
             match before < after {
                 true => self.books.shift(Line::Free, line, minus(after, before)),
                 false => self.books.shift(line, Line::Free, minus(before, after)),
             }
         }
-        self.named_held = plus(minus(self.named_held, before.hold), after.hold);
+        let sum = self.named_held_on(held);
+        *sum = plus(minus(*sum, before.hold), after.hold);
         if !self.day.is_empty() {
-            self.move_named_today(before, after);
+            self.move_named_today(before, after, held);
         }
         if !self.windows.is_empty() {
             self.move_named_windows(change, at_ms);
@@ -576,14 +691,14 @@ impl Budget {
     /// The day counts every named hold that is open, and what was booked on it. A credit lowers a line by what is there at most, and the day
     /// by what named holds booked on it: it frees nothing that purses spent. What of it was booked on other days is not booked anew by
     /// moving to another line.
-    fn move_named_today(&mut self, before: &LegAmounts, after: &LegAmounts) {
+    fn move_named_today(&mut self, before: &LegAmounts, after: &LegAmounts, held: Line) {
         let mut windows = self.spec.windows.all().iter().zip(&mut self.windows);
         let mut booked_here =
             windows.find(|(window, _)| window.is_day()).map(|(_, used)| &mut used.rest);
         let rest = booked_here.as_deref().map_or(i128::MAX, |rest| i128::from(*rest));
         let mut left = if after.booked() - before.booked() < -rest { rest } else { i128::MAX };
         let day = &mut self.day_lines;
-        let held = &mut day[Line::Held as usize];
+        let held = &mut day[held as usize];
         *held = plus(minus(*held, before.hold), after.hold);
         let (mut of_other_days, mut booked) = (Amount::ZERO, 0_i128);
         let lines = || before.lines().zip(after.lines()).skip(1);

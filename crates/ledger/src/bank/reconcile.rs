@@ -23,6 +23,9 @@ impl Bank {
             self.book(Record::Reconciled { grant, until_ms, amount }, out);
             free = plus(free, amount);
         }
-        free
+        let within = |bank: &Bank, of: u32| {
+            slot.is_none_or(|slot| bank.chain(of).any(|level| level == slot))
+        };
+        plus(free, self.reconcile_timed(until_ms, within, out))
     }
 }

@@ -25,6 +25,8 @@ enum Judgement {
     Repeat(Verdict),
     /// Nothing changes.
     Refuse(Verdict),
+    /// It is a hold that ends by time now.
+    Timed,
 }
 
 impl Bank {
@@ -52,7 +54,9 @@ impl Bank {
         self.counts.resolves += 1;
         let ResolveRequest { action, hold, amount, at_ms, origin } = request;
         let refused = Resolution::refused;
-        let Some(grant) = self.grants.get(hold.grant) else { return refused(Verdict::TooOld) };
+        let Some(grant) = self.grants.get(hold.grant) else {
+            return self.resolve_other(&request, kept, out);
+        };
         if action == Action::Settle && !(Amount::ZERO..=money::ASK_MAX).contains(&amount) {
             return refused(Verdict::BadAmount);
         }
@@ -60,6 +64,7 @@ impl Bank {
         let (mark, was_clicked) = page.map_or((Mark::Open, false), |page| page.state(hold.seq));
         match judge(grant, mark, &request) {
             Judgement::Refuse(verdict) => refused(verdict),
+            Judgement::Timed => self.resolve_other(&request, kept, out),
             Judgement::Repeat(verdict) => self.again(verdict, &request, kept.is_some(), out),
             Judgement::Book(..) if page.is_none() && self.pages >= self.options.pages_max => {
                 self.counts.pages_full += 1;
@@ -95,6 +100,20 @@ impl Bank {
                 }
                 Resolution { verdict, amount: Some(amount), judged: Handled::Now }
             }
+        }
+    }
+
+    /// A hold of no grant that is known: one that ends by time, or nothing is known of it.
+    #[cold]
+    fn resolve_other(
+        &mut self,
+        request: &ResolveRequest,
+        kept: Option<Box<KeptWith>>,
+        out: &mut Out,
+    ) -> Resolution {
+        match self.timed_at(&request.hold) {
+            Some(at) => self.resolve_timed(at, request, kept, out),
+            None => Resolution::refused(Verdict::TooOld),
         }
     }
 
@@ -231,16 +250,15 @@ fn is_kept(grant: &Grant, mark: Mark, hold: &Hold) -> bool {
 /// The whole table of (what the hold is, what is asked, is it in time).
 fn judge(grant: &Grant, mark: Mark, request: &ResolveRequest) -> Judgement {
     let ResolveRequest { action, hold, amount, at_ms, origin } = *request;
-    // A hold ends with its grant even where its token says more: after a restart with a clock that went back.
-    // And a token of books that were lost since may name money that is not there: nothing to take, nothing alive.
     let in_time = match mark {
-        Mark::Open => at_ms < hold.deadline_ms.min(grant.over_ms()) && grant.has_unconfirmed(&hold),
+        Mark::Open => grant.is_alive(&hold, at_ms),
         Mark::Confirmed => at_ms < grant.billing_deadline_ms(hold.deadline_ms),
         _ => false,
     };
     // Where expired money is kept, a hold ends by reconciliation only. But only in time it gets a second clock.
     let alive = in_time || is_kept(grant, mark, &hold);
     match (mark, action) {
+        (Mark::Moved, _) => Judgement::Timed,
         (Mark::Open, Action::Confirm) if in_time => {
             Judgement::Book(Verdict::Confirmed, Amount::ZERO)
         }

@@ -12,7 +12,7 @@ use crate::part::{Part, Stage};
 use crate::spec::{MADE_ID_MIN, MADE_SLOT, SpecError};
 use crate::token::GRANT_MAX;
 use crate::{
-    Amount, Books, BudgetSpec, Door, Kept, KeyError, Memo, NamedError, NamedHold, Period, Status,
+    Amount, Books, BudgetSpec, Door, Kept, KeyError, Line, Memo, NamedError, Period, Status,
     Verdict, WindowLimit, WindowUse,
 };
 
@@ -50,7 +50,12 @@ impl Bank {
         self.keys().iter().for_each(|key| count(Part::Key(*key)));
         self.answers.parts(&mut count);
         self.memos.parts(&mut count);
-        self.named_holds().for_each(|hold| count(Part::Named(Box::new(hold))));
+        for (at, row) in self.named_in_order() {
+            count(match self.named_rows.timed(at) {
+                Some(timed) => Part::Timed(Box::new(self.told_timed(at, timed))),
+                None => Part::Named(Box::new(self.told(row))),
+            });
+        }
         each(Part::End { parts, digest: self.digest() });
     }
 
@@ -292,10 +297,10 @@ impl Restore {
             (Part::Memo { memo, at_ms }, last) if last.may_be_followed_by_memos() => {
                 self.memo(last, &memo, at_ms)?
             }
-            (Part::Named(hold), last)
+            (part @ (Part::Named(_) | Part::Timed(_)), last)
                 if last.may_be_followed_by_memos() || matches!(last, Last::Named(..)) =>
             {
-                self.named(last, &hold)?
+                self.take_named(last, &part)?
             }
             (Part::End { parts, digest }, last)
                 if last.may_be_followed_by_memos() || matches!(last, Last::Named(..)) =>
@@ -400,13 +405,22 @@ impl Restore {
         Ok(Last::Memo(memo.door, memo.key))
     }
 
-    fn named(&mut self, last: Last, hold: &NamedHold) -> Result<Last, RestoreError> {
+    fn take_named(&mut self, last: Last, part: &Part) -> Result<Last, RestoreError> {
+        let hold = match part {
+            Part::Named(hold) => hold,
+            Part::Timed(row) => &row.hold,
+            _ => unreachable!("chosen by the caller"),
+        };
         let (place, key) = ((hold.door, hold.key), hold.key);
         let wrong = |error| RestoreError::Named { key, error };
         if matches!(last, Last::Named(door, key) if place <= (door, key)) {
             return Err(wrong(NamedError::Missing));
         }
-        self.bank.restore_named(hold).map_err(wrong)?;
+        match part {
+            Part::Timed(row) => self.bank.restore_timed(row),
+            _ => self.bank.restore_named(hold, Line::Held),
+        }
+        .map_err(wrong)?;
         Ok(Last::Named(hold.door, key))
     }
 

@@ -162,6 +162,7 @@ impl Bank {
             }
         }
         self.timeline = timeline;
+        self.begin_ends();
     }
 
     pub(super) fn run_timeline(&mut self, out: &mut Out) {
@@ -183,6 +184,7 @@ impl Bank {
                 }
             }
         }
+        self.end_timed(out);
     }
 
     /// No worker will send an earlier stamp.

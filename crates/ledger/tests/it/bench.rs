@@ -2,8 +2,8 @@
 
 use ledger::{
     Action, Amount, Bank, BudgetSpec, Claimed, Door, Hold, Keyed, Line, MADE_SLOT, MemoAnswer,
-    OnExpiry, OpenError, Options, Origin, Out, PurseOptions, Purses, Record, Resolution, ToBank,
-    ToWorker, Verdict,
+    OnExpiry, OpenError, Options, Origin, Out, PurseOptions, Purses, Record, Resolution,
+    TimedAnswer, TimedAsk, TimedRequest, ToBank, ToWorker, Verdict,
 };
 use money::Unit;
 
@@ -177,6 +177,25 @@ impl Bench {
         self.bank.step_keyed(worker, message, &mut out);
         self.deliver(out);
         self.answer.take().map(told)
+    }
+
+    /// What is asked of a hold that ends by time.
+    pub(crate) fn timed(&mut self, ask: TimedAsk) -> TimedAnswer {
+        self.timed_at(self.now_ms, ask, None)
+    }
+
+    pub(crate) fn timed_at(
+        &mut self,
+        at_ms: u64,
+        ask: TimedAsk,
+        keyed: Option<(u128, Box<[u8]>)>,
+    ) -> TimedAnswer {
+        let mut out = Out::default();
+        let origin = Origin { door: Door::Spend, request_id: 0 };
+        let request = TimedRequest { ask, at_ms, origin, reply: 7, keyed };
+        let answer = self.bank.step_timed(0, request, &mut out);
+        self.deliver(out);
+        answer
     }
 
     /// A claim of a key: what it comes to, or nothing while it waits.

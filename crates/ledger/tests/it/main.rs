@@ -21,5 +21,6 @@ mod random;
 mod restore;
 mod speed;
 mod time;
+mod timed;
 mod trail;
 mod windows;

@@ -2,7 +2,7 @@
 
 use ledger::{
     Action, Amount, BudgetSpec, Claimed, Door, Hold, KeyBytes, Keyed, Line, NamedHold, NamedLeg,
-    OnExpiry, Options, Origin, Record, Status, Verdict, Windows,
+    OnExpiry, Options, Origin, Record, Status, TimedAsk, Verdict, Windows, timed::CHOSEN,
 };
 use proptest::prelude::*;
 
@@ -18,6 +18,8 @@ pub(crate) enum Op {
     Keyed { pick: usize, action: Action, amount: i64, key: u8, digest: u8 },
     Named { key: u128, ids: [u64; 2], hold: i64, spent: Option<i64> },
     EndNamed { key: u128 },
+    Timed { ids: [Option<u64>; 2], amount: i64, ms: u64, state: Verdict },
+    Extend { pick: usize, ms: u64, confirms: bool },
     Advance { ms: u64 },
     Limit { id: u64, limit: i64 },
     Daily { id: u64, daily: i64 },
@@ -47,6 +49,9 @@ pub(crate) fn op() -> impl Strategy<Value = Op> {
         5 => (0..6u128, [1..=4u64, 1..=4u64], 0..400i64, proptest::option::of(0..400i64))
             .prop_map(|(key, ids, hold, spent)| Op::Named { key, ids, hold, spent }),
         2 => (0..6u128).prop_map(|key| Op::EndNamed { key }),
+        4 => (proptest::option::of(1..=3u64), any::<bool>(), 1..300i64, 1..9_000u64, prop_oneof![Just(Verdict::Granted), Just(Verdict::Confirmed), Just(Verdict::Settled)])
+            .prop_map(|(id, other, amount, ms, state)| Op::Timed { ids: [id, other.then_some(4)], amount, ms, state }),
+        3 => (0..50usize, 1..9_000u64, any::<bool>()).prop_map(|(pick, ms, confirms)| Op::Extend { pick, ms, confirms }),
         6 => (0..300u64).prop_map(|ms| Op::Advance { ms }),
         1 => (1_000..90_000_000u64).prop_map(|ms| Op::Advance { ms }),
         1 => (id.clone(), 0..5_000i64).prop_map(|(id, limit)| Op::Limit { id, limit }),
@@ -108,6 +113,14 @@ impl Play {
             }
             Op::Named { key, ids, hold, spent } => self.say_named(key, ids, (hold, spent)),
             Op::EndNamed { key } => self.end_named(key),
+            Op::Timed { ids, amount, ms, state } => self.open_timed(ids, amount, (ms, state)),
+            Op::Extend { pick, ms, confirms } => {
+                let place = self.holds.len().checked_sub(1 + pick);
+                if let Some(hold) = place.map(|place| self.holds[place]) {
+                    let until_ms = self.bench.now_ms + ms;
+                    let _ = self.bench.timed(TimedAsk::Extend { hold, until_ms, confirms });
+                }
+            }
             Op::Advance { ms } => self.bench.advance(ms),
             Op::Limit { id, limit } => self.change(id, |spec| spec.limit = Amount::new(limit)),
             Op::Daily { id, daily } => {
@@ -174,6 +187,25 @@ impl Play {
         self.booked += if said == Ok(true) { booked } else { 0 };
     }
 
+    /// The same amount of one budget or two, whose parents are apart.
+    fn open_timed(&mut self, ids: [Option<u64>; 2], amount: i64, (ms, state): (u64, Verdict)) {
+        let budgets: Box<[u64]> = ids.iter().flatten().copied().collect();
+        let legs = i64::try_from(budgets.len()).unwrap();
+        let key = CHOSEN | (self.holds.len() + self.bench.records.len()) as u128;
+        let (until_ms, amount) = (self.bench.now_ms + ms, Amount::new(amount));
+        let opened = self.bench.timed(TimedAsk::Open { key, budgets, amount, until_ms, state });
+        match opened {
+            Ok(_) if state == Verdict::Settled => self.booked += legs * amount.get(),
+            Ok(_) => self.holds.push(Hold::of_key(1, key)),
+            Err(_) => {}
+        }
+    }
+
+    /// What is booked for a hold of so many budgets.
+    fn legs(&self, hold: &Hold) -> i64 {
+        i64::try_from(self.bench.bank.slots_of(hold).count()).unwrap()
+    }
+
     fn end_named(&mut self, key: u128) {
         self.bench.act(|bank, out| {
             if let Some(mut hold) = bank.named_hold(Door::Fix, key) {
@@ -192,7 +224,7 @@ impl Play {
         let settled =
             matches!(verdict, Verdict::Settled | Verdict::SettledOver | Verdict::SettledLate);
         if settled && !repeat {
-            self.booked += amount;
+            self.booked += amount * self.legs(&hold);
         }
     }
 
@@ -208,17 +240,22 @@ impl Play {
         let resolution = self.bench.answer.unwrap();
         let booked = self.bench.records[before..].iter().filter_map(|record| match record {
             Record::Resolved { amount, .. } | Record::ToppedUp { amount, .. } => Some(*amount),
+            Record::Timed(change) if !change.row.hold.legs.is_empty() => Some(amount),
             _ => None,
         });
         let booked: Vec<Amount> = booked.collect();
         match resolution.amount {
             Some(all) => {
-                assert!(all >= amount, "the highest price counts: {resolution:?}, {amount:?}");
+                assert!(
+                    all >= amount || self.bench.bank.timed_facts(&hold).is_some(),
+                    "the highest price counts: {resolution:?}, {amount:?}"
+                );
                 assert_eq!(booked.is_empty(), resolution.is_repeat());
             }
             None => assert_eq!(booked, [], "{resolution:?}"),
         }
-        self.booked += booked.iter().map(|amount| amount.get()).sum::<i64>();
+        self.booked +=
+            booked.iter().map(|amount| amount.get()).sum::<i64>() * self.legs(&hold).max(1);
     }
 
     fn click(&mut self, pick: usize) {
@@ -246,7 +283,7 @@ impl Play {
         let settled =
             matches!(verdict, Verdict::Settled | Verdict::SettledOver | Verdict::SettledLate);
         if settled && !repeat {
-            self.booked += amount;
+            self.booked += amount * self.legs(&hold);
         }
         match self.bench.bank.counts().keys_kept > before {
             true => assert!(!repeat && self.bench.bank.claims() == 0),

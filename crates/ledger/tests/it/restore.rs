@@ -194,6 +194,17 @@ fn set(part: &mut Part, field: usize, value: u64) {
             1 => memo.bytes = [u8::try_from(value >> 56).unwrap()].into(),
             _ => *at_ms = value,
         },
+        Part::Named(_) | Part::Timed(_) => set_row(part, field, value),
+        Part::End { parts, digest } => match field % 2 {
+            0 => *parts = value,
+            _ => *digest = value,
+        },
+    }
+}
+
+fn set_row(part: &mut Part, field: usize, value: u64) {
+    let amount = Amount::new(value.cast_signed());
+    match part {
         Part::Named(hold) => match field % 5 {
             0 => hold.key = value.into(),
             1 => hold.legs.push(hold.legs[0]),
@@ -201,10 +212,14 @@ fn set(part: &mut Part, field: usize, value: u64) {
             3 => hold.legs[0].amounts.spent[1] = amount,
             _ => hold.legs[0].amounts.hold = amount,
         },
-        Part::End { parts, digest } => match field % 2 {
-            0 => *parts = value,
-            _ => *digest = value,
+        Part::Timed(row) => match field % 5 {
+            0 => row.hold.key = value.into(),
+            1 => row.amount = amount,
+            2 => row.hold.legs[0].amounts.hold = amount,
+            3 => row.until_ms = value,
+            _ => row.state = ledger::Verdict::Busy,
         },
+        _ => unreachable!("chosen by the caller"),
     }
 }
 

@@ -5,7 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use ledger::{Bank, Clock, Door, Hold, Line, NamedHold, NamedLeg, Part, Record, Stage, Verdict};
+use ledger::{
+    Bank, Clock, Door, Hold, Line, NamedHold, NamedLeg, Part, Record, Stage, TimedChange, Verdict,
+};
 use money::Unit;
 use wire::Handle;
 
@@ -47,6 +49,8 @@ pub(super) struct Account {
     day: (u64, u64),
     /// What named holds have, those under it included.
     named_held: i128,
+    /// The same of those that ended by time.
+    named_expired: i128,
     tolerance_ppm: i128,
     /// By how much the free line may be below zero: lowered limits, and what it was at the start.
     lowered: i128,
@@ -102,10 +106,16 @@ struct Lot {
 const CONFIRMED: u8 = 1;
 const SETTLED: [u8; 4] = [2, 3, 4, 6];
 const RELEASED: u8 = 5;
+const MOVED: u8 = 7;
 /// Beside one of them.
 const CLICKED: u8 = 8;
 /// Deadlines of a snapshot's expired sums are rounded up to multiples of this.
 const ROUNDED_MS: u64 = 10_000;
+
+/// Where a hold that ends by time has its money.
+fn line_of(state: Verdict) -> Line {
+    if state == Verdict::Expired { Line::Expired } else { Line::Held }
+}
 
 /// All balances.
 #[derive(Clone, Debug, Default)]
@@ -114,7 +124,8 @@ pub(super) struct Balances {
     by_id: HashMap<u64, usize>,
     lots: HashMap<u64, Lot>,
     /// By door and key: what is held and spent for each budget.
-    named: BTreeMap<(Door, u128), BTreeMap<u64, Said>>,
+    /// The line that they hold their money on is before.
+    named: BTreeMap<(Door, u128), (Line, BTreeMap<u64, Said>)>,
     pub(super) records: u64,
     /// Holds that the records settle a second time.
     pub(super) settled_twice: u64,
@@ -176,7 +187,8 @@ impl Balances {
             | Part::Answer { .. }
             | Part::Memo { .. }
             | Part::End { .. } => {}
-            Part::Named(hold) => balances.restored(&hold),
+            Part::Named(hold) => balances.restored(&hold, Line::Held),
+            Part::Timed(row) => balances.restored(&row.hold, line_of(row.state)),
         });
         balances
     }
@@ -235,8 +247,9 @@ impl Balances {
             Record::BudgetIdled { id } => self.ended(*id, Fate::Idle),
             Record::BudgetForgotten { id } => self.ended(*id, Fate::Forgotten),
             Record::Named { hold, fact, opens, .. } => self.named(hold, *fact, *opens),
+            Record::Timed(change) => self.timed(change),
             Record::NamedEnded { door, key, .. } => match self.named.remove(&(*door, *key)) {
-                Some(legs) if legs.values().all(|said| said[0] == 0) => {}
+                Some((_, legs)) if legs.values().all(|said| said[0] == 0) => {}
                 _ => self.tell(format!("named hold {key:032x} ends with money, or is not known")),
             },
             Record::BudgetEnded { .. }
@@ -313,6 +326,7 @@ impl Balances {
             windowed: !spec.windows.all().is_empty(),
             day: (0, 0),
             named_held: 0,
+            named_expired: 0,
             tolerance_ppm: spec.tolerance_ppm.into(),
             lowered: 0,
             levels: std::iter::once(index).chain(above).collect(),
@@ -349,6 +363,7 @@ impl Balances {
             windowed: dormant.windows.is_some(),
             day,
             named_held: 0,
+            named_expired: 0,
             tolerance_ppm: 0,
             lowered: 0,
             levels: vec![index],
@@ -365,6 +380,7 @@ impl Balances {
         if start_ms >= account.day.1 {
             account.day_lines = [0; LINES];
             account.day_lines[at(Line::Held)] = account.named_held;
+            account.day_lines[at(Line::Expired)] = account.named_expired;
         }
         account.day = (start_ms, end_ms);
     }
@@ -411,6 +427,63 @@ impl Balances {
     }
 
     fn named(&mut self, hold: &NamedHold, fact: bool, opens: bool) {
+        self.said(hold, (Line::Held, fact), opens);
+    }
+
+    /// A hold that ends by time: what it holds moves to the line of expired money when that is over.
+    fn timed(&mut self, change: &TimedChange) {
+        let (row, line) = (&change.row, line_of(change.row.state));
+        if let Some(hold) = change.moved {
+            self.moved(&hold);
+        }
+        let key = (row.hold.door, row.hold.key);
+        let expires = line == Line::Expired
+            && self.named.get(&key).is_some_and(|(before, _)| *before == Line::Held);
+        let known = self.named.get(&key).map(|(_, legs)| legs.clone()).unwrap_or_default();
+        if expires {
+            for leg in &row.hold.legs {
+                let held = i128::from(leg.amounts.hold.get());
+                let before = known.get(&leg.budget).map_or(0, |said| said[0]);
+                if held != 0 && held != before {
+                    self.tell(format!(
+                        "named hold {:032x} expires with what it did not hold",
+                        key.1
+                    ));
+                }
+                let Some(account) = self.by_id.get(&leg.budget).copied() else { continue };
+                for level in self.accounts[account].levels.clone() {
+                    self.accounts[level].expire_named(held);
+                }
+            }
+        }
+        // What it gives back, or books, leaves the line that it was on.
+        let from = self.named.get(&key).map_or(Line::Held, |(before, _)| *before);
+        self.said(&row.hold, (from, change.moved.is_some()), change.opens);
+        if let Some((of, _)) = self.named.get_mut(&key) {
+            *of = line;
+        }
+    }
+
+    /// A hold of a grant gives its money to one that ends by time.
+    fn moved(&mut self, hold: &Hold) {
+        let (amount, seq) = (i128::from(hold.amount.get()), hold.seq);
+        let Some(lot) = self.lots.get(&hold.grant) else {
+            return self.tell(format!("grant {} is not known", hold.grant));
+        };
+        match lot.marks.get(&seq).copied().unwrap_or(0) {
+            0 => self.returned(hold.grant, amount),
+            CONFIRMED => {
+                self.with(hold.grant, |lot| lot.held -= amount);
+                self.shift(hold.grant, Line::Held, Line::Free, amount);
+            }
+            _ => self.tell(format!("hold {}.{seq} moves, and was over", hold.grant)),
+        }
+        self.with(hold.grant, |lot| {
+            lot.marks.insert(seq, MOVED);
+        });
+    }
+
+    fn said(&mut self, hold: &NamedHold, (line, fact): (Line, bool), opens: bool) {
         let (place, key) = ((hold.door, hold.key), hold.key);
         if opens == self.named.contains_key(&place) {
             self.tell(format!("named hold {key:032x} begins twice, or was not there before"));
@@ -422,10 +495,10 @@ impl Balances {
                 continue;
             };
             let said = said(leg);
-            let row = self.named.entry(place).or_default();
+            let (_, row) = self.named.entry(place).or_insert_with(|| (line, BTreeMap::new()));
             let before = row.insert(leg.budget, said).unwrap_or_default();
             for level in self.accounts[account].levels.clone() {
-                let negative = self.accounts[level].say(before, said, fact);
+                let negative = self.accounts[level].say(before, said, (line, fact));
                 if negative {
                     let id = self.accounts[level].id;
                     self.tell(format!(
@@ -443,12 +516,14 @@ impl Balances {
     }
 
     /// Of a snapshot, whose books have its money.
-    fn restored(&mut self, hold: &NamedHold) {
+    fn restored(&mut self, hold: &NamedHold, line: Line) {
         for leg in &hold.legs {
-            self.named.entry((hold.door, hold.key)).or_default().insert(leg.budget, said(leg));
+            let place = (hold.door, hold.key);
+            let (_, legs) = self.named.entry(place).or_insert_with(|| (line, BTreeMap::new()));
+            legs.insert(leg.budget, said(leg));
             let Some(account) = self.by_id.get(&leg.budget).copied() else { continue };
             for level in self.accounts[account].levels.clone() {
-                self.accounts[level].named_held += i128::from(leg.amounts.hold.get());
+                *self.accounts[level].named_on(line) += i128::from(leg.amounts.hold.get());
             }
         }
     }
@@ -693,23 +768,38 @@ impl Account {
             || self.daily.is_some_and(|daily| used > daily + tolerated(daily))
     }
 
+    fn named_on(&mut self, line: Line) -> &mut i128 {
+        if line == Line::Expired { &mut self.named_expired } else { &mut self.named_held }
+    }
+
+    /// The time of a named hold is over, and so much of it is kept.
+    fn expire_named(&mut self, held: i128) {
+        for (line, change) in [(Line::Held, -held), (Line::Expired, held)] {
+            self.lines[at(line)] += change;
+            *self.named_on(line) += change;
+            if self.day.1 > self.day.0 {
+                self.day_lines[at(line)] += change;
+            }
+        }
+    }
+
     /// What a leg of a named hold says now in the place of what it said before. True: a line is below zero then.
-    fn say(&mut self, before: Said, said: Said, fact: bool) -> bool {
+    fn say(&mut self, before: Said, said: Said, (held, fact): (Line, bool)) -> bool {
         let unexplained = self.unexplained();
-        let places = [Line::Held].into_iter().chain(Line::SPENT).map(at);
+        let places = [held].into_iter().chain(Line::SPENT).map(at);
         let moves: Vec<(usize, i128)> =
             places.zip(said).zip(before).map(|((at, now), before)| (at, now - before)).collect();
         for (line, change) in &moves {
             self.lines[*line] += change;
             self.lines[at(Line::Free)] -= change;
         }
-        self.named_held += said[0] - before[0];
+        *self.named_on(held) += said[0] - before[0];
         if fact {
             // What happened is booked whatever is left.
             self.lowered += self.unexplained() - unexplained;
         }
         if self.day.1 > self.day.0 {
-            self.day_lines[at(Line::Held)] += said[0] - before[0];
+            self.day_lines[at(held)] += said[0] - before[0];
             // A credit takes from the day what is there; the rest of it was booked on other days, and so is what takes its place.
             let mut elsewhere = 0;
             for (line, change) in moves.iter().skip(1).filter(|(_, change)| *change < 0) {

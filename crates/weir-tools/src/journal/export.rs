@@ -309,6 +309,10 @@ impl Export {
             Record::Named { hold, opens, at_ms, .. } => {
                 self.take_named((sequence, *at_ms), hold, *opens, replayed)
             }
+            Record::Timed(change) => {
+                let at = (sequence, change.at_ms);
+                self.take_named(at, &change.row.hold, change.opens, replayed)
+            }
             Record::NamedEnded { door, key, .. } => {
                 self.named.remove(&(*door, *key));
                 Vec::new()

@@ -2,7 +2,7 @@
 
 use ledger::{
     Amount, BudgetSpec, Clock, Door, EditAction, KeptWith, Line, Memo, NamedHold, NamedLeg,
-    OnExpiry, Period, Record, Status, Verdict, WindowKind,
+    OnExpiry, Period, Record, Status, TimedChange, Verdict, WindowKind,
 };
 use money::{Instant, Unit};
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use wire::Handle;
 use super::trail::Known;
 
 /// What records are called.
-pub(super) const TYPES: [&str; 33] = [
+pub(super) const TYPES: [&str; 34] = [
     "run_started",
     "budget",
     "budget_ended",
@@ -45,6 +45,7 @@ pub(super) const TYPES: [&str; 33] = [
     "clicked",
     "named",
     "named_ended",
+    "timed",
 ];
 
 /// The type of a record, one of [`TYPES`].
@@ -75,6 +76,7 @@ pub(super) fn type_of(record: &Record) -> &'static str {
         Record::Clicked { .. } => "clicked",
         Record::Named { .. } => "named",
         Record::NamedEnded { .. } => "named_ended",
+        Record::Timed(_) => "timed",
         Record::Operator { .. } => "operator",
         Record::Edited { .. } => "edited",
         Record::BudgetIdled { .. } => "budget_idled",
@@ -105,6 +107,7 @@ pub(super) fn grant_of(record: &Record) -> Option<u64> {
 pub(super) fn budgets_of(record: &Record, known: &Known) -> Vec<u64> {
     match record {
         Record::Named { hold, .. } => hold.legs.iter().map(|leg| leg.budget).collect(),
+        Record::Timed(change) => change.row.hold.legs.iter().map(|leg| leg.budget).collect(),
         other => budget_of(other, known).into_iter().collect(),
     }
 }
@@ -319,6 +322,23 @@ pub(super) fn fields(record: &Record, known: &Known) -> Fields {
                 ("opens", (*opens).into()),
                 ("label", hold.label.as_ref().into()),
                 ("legs", hold.legs.iter().map(|leg| leg_fields(leg, known)).collect()),
+            ]);
+        }
+        Record::Timed(change) => {
+            let TimedChange { row, opens, moved, at_ms, origin, kept } = &**change;
+            let unit = row.hold.legs.first().and_then(|leg| known.unit_of(leg.budget));
+            let moved = moved.map(|hold| format!("{}.{}", hold.grant, hold.seq));
+            all.extend([
+                ("at", at(at_ms)),
+                ("door", door(origin.door).into()),
+                ("key", format!("{:032x}", row.hold.key).into()),
+                ("state", row.state.name().into()),
+                ("opens", (*opens).into()),
+                ("amount", amount(unit, row.amount.get()).into()),
+                ("until", at(&row.until_ms)),
+                ("moved", moved.into()),
+                ("keyed", kept.is_some().into()),
+                ("legs", row.hold.legs.iter().map(|leg| leg_fields(leg, known)).collect()),
             ]);
         }
         Record::NamedEnded { door: of, key, at_ms } => {

@@ -39,7 +39,7 @@ macro_rules! block {
 
 /// One record of each kind, in the order of the schema.
 pub(crate) fn samples() -> Vec<Sample> {
-    let writers: [(&'static str, Writer); 40] = [
+    let writers: [(&'static str, Writer); 41] = [
         block!(run_started, NOW_MS, NOW_MS + 4_000, 2_000, 3_600_000, 3, RunFlags::NO_WIN_NOTICES),
         ("budget", write_budget),
         block!(budget_ended, u64::MAX),
@@ -69,6 +69,7 @@ pub(crate) fn samples() -> Vec<Sample> {
         ("topped_up", write_topped_up),
         ("named", write_named),
         block!(named_ended, NOW_MS, key(), Door::Fix),
+        ("timed", write_timed),
         block!(clicked, 7, NOW_MS + 2_000, 1_500_000, NOW_MS, 1_001, 3, 1, Door::Openrtb, 1),
         block!(state_head, NOW_MS, 2_000, 3_600_000, 8, u32::MAX, RunFlags::NONE, (1 << 62) + 8),
         ("state_books", write_state_books),
@@ -146,6 +147,30 @@ fn write_named(buf: &mut [u8]) -> Written {
         [named::Leg::new(1_001, 10, 20, 30, 40, 50, 60), named::Leg::new(7, 1, 0, 0, 0, 0, 0)];
     let block = named::Block::new(NOW_MS, key(), Door::Fix, flags);
     Ok(named::encode(buf, &block)?.legs(&legs)?.label("ORDER-7 of Zürich")?.finish())
+}
+
+fn write_timed(buf: &mut [u8]) -> Written {
+    use wire::journal::{NamedFlags, timed};
+    let flags = NamedFlags::OPENS.with(NamedFlags::MOVED).with(NamedFlags::KEPT);
+    let legs = [timed::Leg::new(1_001, 10, 20, 30, 40), timed::Leg::new(7, 10, 0, 0, 0)];
+    let block = timed::Block::new(
+        NOW_MS,
+        NOW_MS + 60_000,
+        10,
+        9,
+        7,
+        NOW_MS + 2_000,
+        3,
+        1,
+        key(),
+        [1; 16],
+        [2; 16],
+        Door::Spend,
+        Door::Spend,
+        Outcome::Confirmed,
+        flags,
+    );
+    Ok(timed::encode(buf, &block)?.legs(&legs)?.answer(&[b'e', 0, 255])?.finish())
 }
 
 fn write_state_dormant(buf: &mut [u8]) -> Written {
@@ -378,7 +403,7 @@ fn a_record_has_no_framing_header() {
     let record = named("grant_closed");
     assert_eq!(record.len(), MESSAGE_HEADER_LEN + size_of::<grant_closed::Block>());
     assert_eq!(record.len(), grant_closed::encoded_len());
-    assert_eq!(record[..8], [8, 0, 12, 0, 0x15, 0x1E, 10, 0], "block, template, schema, version");
+    assert_eq!(record[..8], [8, 0, 12, 0, 0x15, 0x1E, 11, 0], "block, template, schema, version");
     // The two schemas do not take each other's messages, although both are SBE.
     let other = wire::Message::decode(&record).err();
     assert_eq!(other, Some(FrameError::UnknownEncoding { found: 0x151E }));
