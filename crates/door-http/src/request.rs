@@ -94,7 +94,7 @@ impl<'a> Request<'a> {
     }
 
     /// The values of all headers `name`, in any case of letters.
-    pub fn headers(&self, name: &'static str) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+    pub fn headers<'n>(&self, name: &'n str) -> impl Iterator<Item = &'a [u8]> + use<'a, 'n> {
         named(self.headers, name)
     }
 
@@ -119,10 +119,10 @@ impl<'a> RefusedRequest<'a> {
     }
 }
 
-fn named<'a>(
+fn named<'a, 'n>(
     headers: &'a [httparse::Header<'a>],
-    name: &'static str,
-) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+    name: &'n str,
+) -> impl Iterator<Item = &'a [u8]> + use<'a, 'n> {
     let of_name = headers.iter().filter(move |header| header.name.eq_ignore_ascii_case(name));
     of_name.map(|header| header.value)
 }

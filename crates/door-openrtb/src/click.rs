@@ -1,12 +1,13 @@
 //! Clicks: who is no person is sent on, and not counted; a person is always sent on, after the seal where that comes soon.
 
 use door_transport::ConnId;
-use ledger::{Door as Origins, Handled, Hold, Origin, Resolution};
+use ledger::{Handled, Hold, Resolution};
 use openrtb::{Click, ClickKind, ClickStatus, Clicked, Redirect, Visitor};
 use weir_budgets::campaign_index::CampaignIndex;
 use weir_till::{Reply, stages::WorkerStage};
 use wire::Verdict;
 
+use super::clickers::told;
 use super::counts::Happening;
 use super::note::Note;
 use super::waiting::{Waiting, WaitingClick};
@@ -63,12 +64,16 @@ impl BidGate<'_> {
         let BidGate { openrtb, till } = self;
         openrtb.counts.add(Happening::Click, 1);
         let judged_ms = hold.deadline_ms.saturating_add(openrtb.facts.judged_ms);
+        let network = click.address.and_then(told).unwrap_or(openrtb.network);
         let uncounted = match click.visitor {
             Visitor::Head => Some(Happening::ClickHead),
             Visitor::Prefetch => Some(Happening::ClickPrefetch),
             Visitor::Crawler => Some(Happening::ClickCrawler),
             Visitor::Person if note.test => Some(Happening::ClickTest),
             Visitor::Person if till.at.now_ms > judged_ms => Some(Happening::ClickTooOld),
+            Visitor::Person if !openrtb.clickers.take(network, till.clock.steady_ms()) => {
+                Some(Happening::ClickCrowd)
+            }
             Visitor::Person if till.sealing().is_err() || openrtb.waiting.is_full() => {
                 Some(Happening::ClickUnsealed)
             }
@@ -83,8 +88,7 @@ impl BidGate<'_> {
         let waits = WaitingClick { conn, number, status: Some(status) };
         let index = openrtb.waiting.open(Waiting::Click(waits)).expect("there is room");
         openrtb.hurried.push_until((index, number), till.clock.steady_ms() + CLICK_WAIT_MS);
-        let origin = Origin { door: Origins::Openrtb, request_id: note.campaign };
-        till.click(Reply { door: openrtb.number, index, entry: 0 }, hold, origin);
+        till.click(Reply { door: openrtb.number, index, entry: 0 }, hold, note.origin());
         Clicked::Later
     }
 

@@ -70,6 +70,7 @@ happenings! {
     ClickHead = "click_heads", "Clicks with `HEAD`; sent on, not counted.";
     ClickTest = "click_tests", "Clicks on bids of test requests; sent on, not counted.";
     ClickTooOld = "clicks_too_old", "Clicks on bids that nothing is known of any more; sent on, not counted.";
+    ClickCrowd = "clicks_crowded", "Clicks beyond `openrtb.clicks_per_address` of one address; sent on, not counted.";
     ClickUnsealed = "clicks_unsealed", "Clicks while nothing can be sealed, or too many wait; sent on, not counted.";
     ClickGone = "clicks_gone", "Clicks on creatives that are gone or lead nowhere; answered 404, or `openrtb.click_fallback`.";
     ClickHurried = "clicks_hurried", "Clicks answered before their seal, which took longer than 100 ms.";

@@ -14,10 +14,12 @@
 #![forbid(unsafe_code)]
 
 mod click;
+mod clickers;
 mod cost;
 pub mod counts;
 mod currency;
 mod desk;
+mod keys;
 mod named;
 mod native;
 mod note;
@@ -38,7 +40,7 @@ use gate_auction::{Choice, Counters, Fates, Scratch};
 use gate_profile::{Cap, Profile, Profiles};
 use ledger::note::{NOTE_END_LEN, NOTE_LEN, NOTE_START_LEN, SEALED_END_LEN, SEALED_START_LEN};
 use ledger::token::SEQ_MAX;
-use ledger::{Action, Amount, Door as Origins, Handled, Hold, KeyRing, Origin, Resolution};
+use ledger::{Action, Amount, Handled, Hold, KeyRing, Resolution};
 use money::{CurrencyCode, Instant};
 use openrtb::{
     Answer, Bid, BidId, BidRequest, Click, Clicked, Event, Front, Gate, MACRO_BILL, Mtype,
@@ -52,10 +54,13 @@ use weir_door::{Door, DoorOutbox, Heard, Outcomes, RequestKind, WorkerCounters};
 use weir_till::{DueQueue, Pending, Reply, Till, stages::WorkerStage};
 use wire::Verdict;
 
+use self::clickers::{Clickers, network};
 use self::counts::{Counts, Happening, SeenCounts};
 use self::currency::BidCurrency;
 pub use self::desk::hold_id;
 use self::desk::{BidDesk, Held, TimeLeft, Viewer, give_back};
+use self::keys::Keys;
+pub use self::keys::{Meaning, Meanings, NoMeanings};
 use self::named::NamedPrices;
 use self::native::NativeRoom;
 use self::note::{Naming, Note};
@@ -78,6 +83,8 @@ pub struct BidTerms {
     expires_s: u32,
     /// Where clicks lead that have no place of their own.
     click_fallback: Option<Redirect>,
+    /// Clicks of one network that count, in so long a time; 0: all.
+    clicks_per_address: u64,
 }
 
 impl BidTerms {
@@ -106,16 +113,11 @@ impl BidTerms {
             margin_ms: small(o.margin_ms),
             tmax_default_ms: small(o.tmax_ms),
             loss_notices: o.loss_notices,
+            address_header: o.address_header.clone(),
             no_bid: if o.no_bid_body { NoBidForm::Reason } else { NoBidForm::Empty },
             ..openrtb::Settings::default()
         };
         settings.check().map_err(|error| error.to_string())?;
-        let click_fallback = match o.click_fallback.as_str() {
-            "" => None,
-            address => Some(Redirect::to(address).ok_or_else(|| {
-                format!("click_fallback = {address:?}: expected http:// or https:// and 1 to 2,048 bytes in all, without blanks")
-            })?),
-        };
         Ok(BidTerms {
             settings,
             terms: Terms::new(config),
@@ -128,7 +130,8 @@ impl BidTerms {
             waiting_max: o.notices_waiting_max,
             judged_ms: config.ledger.billing_ms + config.ledger.late_ms,
             expires_s: small(config.ledger.billing_ms / 1_000),
-            click_fallback,
+            click_fallback: Redirect::to(&o.click_fallback),
+            clicks_per_address: o.clicks_per_address,
         })
     }
 }
@@ -156,9 +159,21 @@ struct NodeBidder {
     hurried: DueQueue<(u32, u64)>,
     /// How many waited so far.
     clicks: u64,
+    clickers: Clickers,
+    keys: Keys,
+    /// From where comes what is read now.
+    network: u64,
     why: Counters,
     surveys: Surveys,
     counts: Counts,
+}
+
+/// One connection of the door.
+#[derive(Debug)]
+pub struct BidConn {
+    http: door_http::Session,
+    /// Of who connects.
+    network: u64,
 }
 
 /// The door with the worker's till, as the protocol asks it.
@@ -187,6 +202,7 @@ impl OpenRtbDoor {
         number: u8,
         facts: Arc<BidTerms>,
         profiles: Profiles,
+        meanings: Arc<dyn Meanings>,
         counters: &WorkerCounters,
     ) -> OpenRtbDoor {
         let door = openrtb::Door::new(facts.settings.clone());
@@ -202,6 +218,9 @@ impl OpenRtbDoor {
                 logged: DueQueue::default(),
                 hurried: DueQueue::default(),
                 clicks: 0,
+                clickers: Clickers::new(facts.clicks_per_address),
+                keys: Keys::new(meanings),
+                network: 0,
                 why: Counters::new(0),
                 surveys: Surveys::new(facts.survey_every),
                 counts: Counts::default(),
@@ -247,15 +266,15 @@ impl Door for OpenRtbDoor {
             count: |counters| counts::notices(counters.of()),
         },
     ];
-    type Conn = door_http::Session;
+    type Conn = BidConn;
     type Counts = SeenCounts;
 
     fn outcomes(counters: &[Arc<WorkerCounters>]) -> Outcomes {
         counts::outcomes(counters.iter().map(|counters| counters.of()))
     }
 
-    fn opened(&mut self, _: &mut Till, _: ConnId, _: Peer) -> door_http::Session {
-        door_http::Session::default()
+    fn opened(&mut self, _: &mut Till, _: ConnId, peer: Peer) -> BidConn {
+        BidConn { http: door_http::Session::default(), network: network(peer) }
     }
 
     #[inline(always)]
@@ -263,13 +282,14 @@ impl Door for OpenRtbDoor {
         &mut self,
         till: &mut Till,
         id: ConnId,
-        conn: &mut door_http::Session,
+        conn: &mut BidConn,
         input: &[u8],
         out: &mut Out<'_>,
     ) -> Step {
         let OpenRtbDoor { door, room, bidder, .. } = self;
+        bidder.network = conn.network;
         let gate = &mut BidGate { openrtb: bidder, till };
-        conn.received(id, input, out, room, &mut Front { door, gate })
+        conn.http.received(id, input, out, room, &mut Front { door, gate })
     }
 
     /// The bank has sealed a notice, or refused it.
@@ -278,20 +298,20 @@ impl Door for OpenRtbDoor {
         till: &mut Till,
         reply: Reply,
         resolution: Resolution,
-        outbox: &mut DoorOutbox<'_, '_, S, door_http::Session>,
+        outbox: &mut DoorOutbox<'_, '_, S, BidConn>,
     ) {
         let waited = self.bidder.waiting.close(reply.index);
         let mut gate = BidGate { openrtb: &mut self.bidder, till };
         match waited.expect("answered once, while it waits") {
             Waiting::Notice(waiting) => {
                 let answer = openrtb::noticed(gate.noticed(&waiting, resolution));
-                outbox.answer(waiting.conn, |session, out| session.answer(out, &answer));
+                outbox.answer(waiting.conn, |conn, out| conn.http.answer(out, &answer));
             }
             Waiting::Click(WaitingClick { conn, status, .. }) => {
                 gate.count_click(resolution);
                 if let Some(status) = status {
                     let answer = openrtb::clicked(&status);
-                    outbox.answer(conn, |session, out| session.answer(out, &answer));
+                    outbox.answer(conn, |conn, out| conn.http.answer(out, &answer));
                 }
             }
         }
@@ -301,7 +321,7 @@ impl Door for OpenRtbDoor {
         &mut self,
         till: &mut Till,
         heard: Heard<'_>,
-        _: &mut DoorOutbox<'_, '_, S, door_http::Session>,
+        _: &mut DoorOutbox<'_, '_, S, BidConn>,
     ) {
         if let Heard::Configured = heard {
             self.configured(till);
@@ -309,7 +329,7 @@ impl Door for OpenRtbDoor {
     }
 
     /// Sends to the bank what was waiting for the profiles' log, and sends on who clicked and has waited for a seal.
-    fn turn<S>(&mut self, till: &mut Till, outbox: &mut DoorOutbox<'_, '_, S, door_http::Session>) {
+    fn turn<S>(&mut self, till: &mut Till, outbox: &mut DoorOutbox<'_, '_, S, BidConn>) {
         let NodeBidder { logged, profiles, hurried, waiting, counts, .. } = &mut self.bidder;
         if !hurried.is_empty() {
             let steady_ms = till.clock.steady_ms();
@@ -320,7 +340,7 @@ impl Door for OpenRtbDoor {
                 };
                 counts.add(Happening::ClickHurried, 1);
                 let answer = openrtb::clicked(&status);
-                outbox.answer(click.conn, |session, out| session.answer(out, &answer));
+                outbox.answer(click.conn, |conn, out| conn.http.answer(out, &answer));
             }
         }
         logged.reached(profiles.written());
@@ -353,7 +373,7 @@ impl Door for OpenRtbDoor {
 impl BidGate<'_> {
     fn send_notice(&mut self, index: u32, waiting: &WaitingNotice) {
         let &WaitingNotice { action, hold, amount, note, .. } = waiting;
-        let origin = Origin { door: Origins::Openrtb, request_id: note.campaign };
+        let origin = note.origin();
         let reply = Reply { door: self.openrtb.number, index, entry: 0 };
         self.till.resolve(reply, None, (action, hold, amount), origin);
         self.till.urgent = true;
@@ -676,20 +696,22 @@ impl BidGate<'_> {
     ) -> Result<(), Violation> {
         let hold = held.hold.unwrap_or_else(|| self.no_hold(request, position));
         let BidGate { openrtb, till } = self;
-        let Till { keys, snapshot, probes, .. } = &mut **till;
-        let NodeBidder { facts, room, .. } = &**openrtb;
+        let Till { keys, snapshot, probes, at, .. } = &mut **till;
+        let NodeBidder { facts, room, keys: names, .. } = &mut **openrtb;
+        let (facts, room) = (&*facts, &*room);
         let choice = &held.choice;
         let imp = &request.imps[choice.impression];
         let ad = snapshot.campaign_index.ad(choice.slot);
         let shown = &ad.creatives[choice.creative];
+        // Nothing is booked of a test.
+        let key = held.hold.map_or(0, |_| names.key(&request.top, &shown.id, at.now_ms));
         let currency = room.currency.unwrap_or(BidCurrency::own(facts.currency));
         let price_micros = currency.price_micros(choice.price, choice.floor);
         let rate = currency.rate(snapshot.campaign_index.rate(choice.slot));
         let sent = (price_micros, Some(currency.code()).filter(|code| *code != facts.currency));
         let rate = rate.expect("who cannot bid in the currency does not");
-        let naming = Naming::of(request, imp, choice.deal);
         let note = note_of(held, shown, room.viewer.key(), (imp.multiplier_micros, sent, rate));
-        let note = Note { naming, ..note };
+        let note = Note { naming: Naming::of(request, imp, choice.deal), key, ..note };
         // Where the notice's address will stand is known once there is markup.
         let mut send = |tells_bill: bool, asks_click: bool, made: Option<&str>| {
             let naming = if tells_bill { Naming::Markup } else { note.naming };
@@ -830,6 +852,7 @@ fn note_of(
         capped: !shown.caps.is_empty(),
         test: held.hold.is_none(),
         creative: creative_number(shown.item),
+        key: 0,
         kind: None,
         click: false,
         naming: Naming::Earlier,

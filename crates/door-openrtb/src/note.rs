@@ -1,12 +1,14 @@
 //! What a bid's notices bring back: enough to book it without having kept anything.
 //!
 //! ```text
-//!  0          8        16        24           31      32     36          40
-//!  +----------+--------+---------+------------+-------+------+-----------+
-//!  | campaign |  user  |  price  | multiplier | flags | rate | creative  |   little-endian
-//!  +----------+--------+---------+------------+-------+------+-----------+
-//!                                                 | bit 0 capped, 1 test, 2 and 3 kind, 4 to 6 price, 7 click
+//!  0          8      16      24           31  32     36         40    48  55      56
+//!  +----------+------+-------+------------+---+------+----------+-----+---+-------+
+//!  | campaign | user | price | multiplier | 0 | rate | creative | key | 0 | flags |   little-endian
+//!  +----------+------+-------+------------+---+------+----------+-----+---+-------+
+//!                                                                         | bit 0 capped, 1 test, 2 and 3 kind, 4 to 6 price, 7 click
 //! ```
+//!
+//! The key stands for exchange, place, creative and country in reports. Notes of earlier versions end before it, and have their flags at 31.
 //!
 //! The price takes five bytes. The letters of its currency are behind it, zeros where that is the node's own.
 //!
@@ -19,7 +21,7 @@
 //! markup, bit 5 in a second-price auction. Notes of earlier versions have none of the three.
 
 use ledger::note::{NOTE_END_LEN, NOTE_LEN, NOTE_START_LEN};
-use ledger::{Amount, Hold};
+use ledger::{Amount, Door, Hold, Origin};
 use money::CurrencyCode;
 use openrtb::NoticeKind;
 use weir_budgets::campaign_index::PinnedRate;
@@ -34,7 +36,9 @@ const IN_MARKUP: u8 = 16;
 const SECOND_PRICE: u8 = 32;
 const SAYS_PRICES: u8 = 64;
 const CLICK: u8 = 128;
-const FLAGS: usize = 31;
+const KEY: usize = 40;
+const FLAGS: usize = 55;
+const FLAGS_BEFORE: usize = 31;
 /// Five bytes: more than a price may be.
 const PRICE_MASK: u64 = (1 << 40) - 1;
 /// Seven bytes: more people than there are.
@@ -74,6 +78,8 @@ pub(crate) struct Note {
     pub(crate) test: bool,
     /// Position of the creative in its campaign.
     pub(crate) creative: u32,
+    /// What it is counted as in reports; 0 of earlier versions.
+    pub(crate) key: u64,
     /// The kind of notice that the id is good for. `None`: it was made before each kind had an id of its own.
     pub(crate) kind: Option<NoticeKind>,
     /// It is the id of a click, and good for no notice.
@@ -89,6 +95,12 @@ impl Note {
         cost.and_then(|cost| self.rate.to_budget(cost)).unwrap_or(hold.amount)
     }
 
+    /// What a record of the bid says of it: its key in reports; of a bid of an earlier version its campaign.
+    pub(crate) fn origin(&self) -> Origin {
+        let request_id = if self.key == 0 { self.campaign } else { self.key };
+        Origin { door: Door::Openrtb, request_id }
+    }
+
     pub(crate) fn to_bytes(self) -> [u8; NOTE_LEN] {
         let mut bytes = [0; NOTE_LEN];
         let flags = (u8::from(self.capped) * CAPPED) | (u8::from(self.test) * TEST);
@@ -101,9 +113,10 @@ impl Note {
             bytes[21..24].copy_from_slice(currency.as_str().as_bytes());
         }
         bytes[24..32].copy_from_slice(&self.multiplier_micros.to_le_bytes());
-        bytes[FLAGS] = flags;
         bytes[32..36].copy_from_slice(&self.rate.micros().to_le_bytes());
         bytes[36..40].copy_from_slice(&self.creative.to_le_bytes());
+        bytes[KEY..KEY + 8].copy_from_slice(&self.key.to_le_bytes());
+        bytes[FLAGS] = flags;
         bytes
     }
 
@@ -118,6 +131,8 @@ impl Note {
             half.copy_from_slice(&bytes[at..at + 4]);
             u32::from_le_bytes(half)
         };
+        // One of the two is zero.
+        let flags = bytes[FLAGS] | bytes[FLAGS_BEFORE];
         let multiplier = u64::from_le_bytes(word(24)) & MULTIPLIER_MASK;
         Note {
             campaign: u64::from_le_bytes(word(0)),
@@ -126,14 +141,13 @@ impl Note {
             currency: std::str::from_utf8(&bytes[21..24]).ok().and_then(CurrencyCode::new),
             multiplier_micros: multiplier.cast_signed(),
             rate: PinnedRate::from_micros(half(32)).unwrap_or(PinnedRate::ONE),
-            capped: bytes[FLAGS] & CAPPED != 0,
-            test: bytes[FLAGS] & TEST != 0,
+            capped: flags & CAPPED != 0,
+            test: flags & TEST != 0,
             creative: half(36),
-            kind: NoticeKind::ALL
-                .into_iter()
-                .find(|kind| kind_bits(*kind) == bytes[FLAGS] & KIND_MASK),
-            click: bytes[FLAGS] & CLICK != 0,
-            naming: naming(bytes[FLAGS]),
+            key: u64::from_le_bytes(word(KEY)),
+            kind: NoticeKind::ALL.into_iter().find(|kind| kind_bits(*kind) == flags & KIND_MASK),
+            click: flags & CLICK != 0,
+            naming: naming(flags),
         }
     }
 
@@ -186,7 +200,7 @@ mod tests {
         #[test]
         fn comes_back_as_it_went(
             campaign: u64, user: u64, price_micros in 0_i64..1 << 40, multiplier_micros in 0_i64..1 << 55,
-            rate in 1_u32.., capped: bool, test: bool, creative: u32, kind in 0_usize..4,
+            rate in 1_u32.., capped: bool, test: bool, creative: u32, key: u64, kind in 0_usize..4,
             currency in prop::option::of(prop::sample::select(vec!["EUR", "USD", "JPY"])),
             naming in prop::sample::select(vec![
                 Naming::Earlier, Naming::Markup, Naming::FirstPrice, Naming::SecondPrice,
@@ -196,10 +210,15 @@ mod tests {
             let currency = currency.map(|letters| CurrencyCode::new(letters).unwrap());
             let rate = PinnedRate::from_micros(rate).unwrap();
             let note = Note {
-                campaign, user, price_micros, currency, multiplier_micros, rate, capped, test, creative, kind, naming,
+                campaign, user, price_micros, currency, multiplier_micros, rate, capped, test, creative, key, kind, naming,
                 click: false,
             };
             prop_assert_eq!(Note::from_bytes(&note.to_bytes()), note);
+            // As earlier versions wrote it.
+            let mut before = note.to_bytes();
+            before.swap(FLAGS, FLAGS_BEFORE);
+            before[KEY..].fill(0);
+            prop_assert_eq!(Note::from_bytes(&before), Note { key: 0, ..note });
             let (start, ends) = note.for_each_kind();
             for (kind, end) in NoticeKind::ALL.into_iter().zip(ends) {
                 let bytes = [&start[..], &end].concat().try_into().unwrap();

@@ -1,10 +1,13 @@
 //! Where other threads read figures.
 
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use counters::counters;
 use figures::{Figures, Total};
+
+use crate::names::NameDesk;
 
 counters! {
     /// How far the figures of campaigns are.
@@ -21,23 +24,37 @@ pub struct Desk {
     figures: Arc<Mutex<Figures>>,
     /// All records before this sequence are in figures that are on the disk.
     unread: Arc<AtomicU64>,
+    names: NameDesk,
+    /// Where the files of cells are.
+    folder: Arc<PathBuf>,
 }
 
 impl Desk {
-    pub(crate) fn new(figures: Figures) -> Desk {
+    pub(crate) fn new(figures: Figures, names: NameDesk, folder: &Path) -> Desk {
         let unread = Arc::new(AtomicU64::new(figures.sequence()));
-        Desk { figures: Arc::new(Mutex::new(figures)), unread }
+        let folder = Arc::new(folder.to_owned());
+        Desk { figures: Arc::new(Mutex::new(figures)), unread, names, folder }
     }
 
     /// Returns a desk that nobody counts for.
     #[must_use]
     pub fn empty() -> Desk {
-        Desk::new(Figures::begin(u64::MAX))
+        Desk::new(Figures::begin(u64::MAX), NameDesk::empty(), Path::new(""))
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Figures> {
         // Figures change by whole records: those of a thread that panicked are sound.
         self.figures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Returns what keys mean in reports.
+    #[must_use]
+    pub fn names(&self) -> &NameDesk {
+        &self.names
     }
 
     /// Notes that what is folded is on the disk.

@@ -8,7 +8,7 @@ use ledger_journal::{Position, SealedGroup};
 
 const NAME: &str = "figures";
 
-/// A record begins as figures do: "WEIRFIG2".
+/// A record begins as figures do: "WEIRFIG3".
 const KIND: LogKind = LogKind {
     name: NAME,
     mark: b"WEIRFIGS",
@@ -62,7 +62,7 @@ pub(crate) struct FigureFile(LogFile);
 pub(crate) type Found = Option<(Figures, Mark)>;
 
 /// Why a file cannot be used, and whether it is the file's fault.
-enum Unusable {
+pub(crate) enum Unusable {
     Disk(Error),
     Content(String),
 }

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use figures::{Figures, FoldError};
 use ledger_journal::files::Folder;
@@ -11,6 +11,8 @@ use ledger_journal::{Follower, Position, ReadError, segment_head, segments};
 
 use crate::desk::Desk;
 use crate::file::{FigureFile, Mark};
+use crate::kept;
+use crate::names::NameFile;
 
 /// What was folded is on the disk after this time at most.
 const SAVE_EVERY: Duration = Duration::from_secs(1);
@@ -18,6 +20,21 @@ const SAVE_EVERY: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Groups that are folded under one lock: readers wait no longer.
 const GROUPS_AT_ONCE: u32 = 64;
+
+/// What reports may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Hours are kept for so many days.
+    pub keep_days: u64,
+    /// And for so many bytes.
+    pub keep_bytes_max: u64,
+    /// Cells of an hour with keys of their own.
+    pub cells_per_hour_max: u64,
+    /// Keys that have a meaning.
+    pub keys_max: u64,
+    /// An hour is written to a file of its own so long after it began: hours end before, and what comes later is another cell.
+    pub close_after_ms: u64,
+}
 
 /// Why figures cannot follow.
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +59,10 @@ pub struct Follow<F: Folder> {
     file: FigureFile,
     desk: Desk,
     mark: Mark,
+    names: NameFile,
+    /// When the latest group that was folded was made.
+    at_ms: u64,
+    limits: Limits,
     /// When it was saved last, or that was tried.
     saved: Instant,
     is_failing: bool,
@@ -58,19 +79,24 @@ impl<F: Folder + Clone> Follow<F> {
         journal: &F,
         tail: &Position,
         options: &ledger::Options,
+        limits: &Limits,
     ) -> Result<Follow<F>, FollowError> {
         let (mut file, mut found) = FigureFile::open(folder)?;
         if let Some(why) = found.as_ref().and_then(|found| stranger(found, journal, tail)) {
             drop(file);
             (file, found) = (FigureFile::anew(folder, &why)?, None);
         }
-        let (figures, mark) = match found {
+        let (mut figures, mark) = match found {
             Some(found) => found,
             None => (begin(journal, options)?, Mark::NONE),
         };
         let follower = Follower::new(journal.clone(), figures.sequence());
-        let (desk, saved) = (Desk::new(figures), Instant::now());
-        Ok(Follow { follower, file, desk, mark, saved, is_failing: false })
+        figures.cells_mut().set_max(limits.cells_per_hour_max);
+        kept::remove_others(folder, figures.cells().kept());
+        let names = NameFile::open(&folder.join("names"), limits.keys_max, limits.keep_days)?;
+        let (desk, saved) = (Desk::new(figures, names.desk().clone(), folder), Instant::now());
+        let (limits, at_ms) = (*limits, 0);
+        Ok(Follow { follower, file, names, desk, mark, at_ms, limits, saved, is_failing: false })
     }
 }
 
@@ -93,10 +119,11 @@ impl<F: Folder> Follow<F> {
         while self.follower.sequence() < sealed {
             let (before, mut left) = (self.follower.sequence(), GROUPS_AT_ONCE);
             let (mut figures, mut folded) = (self.desk.lock(), Ok(()));
-            let mark = &mut self.mark;
+            let (mark, at_ms) = (&mut self.mark, &mut self.at_ms);
             self.follower.read_groups(sealed, &mut |group| {
                 folded = figures.fold(group.before.sequence, group.at_ms, group.records);
                 *mark = Mark::of(group);
+                *at_ms = group.at_ms;
                 left -= 1;
                 if folded.is_err() || left == 0 {
                     ControlFlow::Break(())
@@ -115,15 +142,49 @@ impl<F: Folder> Follow<F> {
         Ok(())
     }
 
+    /// Has hours that are over in a file of their own, and forgets what is older than it may be. Returns whether something was forgotten.
+    /// Nobody else folds, so nothing changes between the locks. Where the disk refuses, hours stay open.
+    fn close_hours(&mut self) -> bool {
+        if self.at_ms == 0 || !self.desk.lock().is_unsaved() {
+            return false;
+        }
+        let hour = |ms: u64| u32::try_from(ms / 60_000).unwrap_or(u32::MAX);
+        let before = hour(self.at_ms.saturating_sub(self.limits.close_after_ms));
+        let (sequence, cells) = {
+            let figures = self.desk.lock();
+            (figures.sequence(), figures.cells().open(0, before).collect::<Vec<_>>())
+        };
+        if !cells.is_empty() {
+            match kept::write(self.desk.folder(), sequence, &cells) {
+                Ok(file) => self.desk.lock().cells_mut().close(before, file),
+                Err(error) if !self.is_failing => {
+                    tracing::warn!(%error, "hours of reports that are over are not written; it will be tried again each second");
+                }
+                Err(_) => {}
+            }
+        }
+        let oldest = hour(self.at_ms.saturating_sub(self.limits.keep_days * 86_400_000));
+        let mut figures = self.desk.lock();
+        let kept = figures.cells().kept().len();
+        figures.cells_mut().retire(oldest, self.limits.keep_bytes_max);
+        figures.cells().kept().len() < kept
+    }
+
     /// Has what was folded on the disk. Where the disk refuses, that is logged once, and tried again later.
     pub fn save(&mut self) {
         self.saved = Instant::now();
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        self.names.save(u64::try_from(now.as_millis()).unwrap_or(u64::MAX));
+        let retires = self.close_hours();
         let Some(unsaved) = self.desk.lock().unsaved() else { return };
         // Nobody else folds: readers need not wait for the disk.
         match self.file.append(unsaved, self.mark) {
             Ok(()) => {
                 self.desk.note_saved();
                 self.file.shorten(|| self.desk.lock().whole(), self.mark);
+                if retires {
+                    kept::remove_others(self.desk.folder(), self.desk.lock().cells().kept());
+                }
                 self.is_failing = false;
             }
             Err(error) => {

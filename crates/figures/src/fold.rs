@@ -3,7 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ledger::spec::LEVELS_MAX;
-use ledger::{Amount, Part, Record, Verdict};
+use ledger::{Amount, BudgetSpec, Part, Record, Verdict};
+use money::{Instant, Window};
+
+use crate::cells::{Cells, hour_of, key_of};
 
 /// What was counted of a budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,7 +20,7 @@ pub struct Total {
 }
 
 impl Total {
-    fn plus(self, more: Total) -> Option<Total> {
+    pub(crate) fn plus(self, more: Total) -> Option<Total> {
         let impressions = self.impressions.checked_add(more.impressions)?;
         let clicks = self.clicks.checked_add(more.clicks)?;
         let spend = self.spend.checked_add(more.spend)?;
@@ -47,10 +50,17 @@ pub enum FoldError {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Budget {
     pub(crate) parent: Option<u64>,
+    /// The place of its unit and zone in those of [`Cells`].
+    pub(crate) kind: u32,
+    /// The hour of its zone that was counted in last.
+    pub(crate) hour: Window,
     pub(crate) total: Total,
     /// It is among those that changed.
     pub(crate) is_noted: bool,
 }
+
+/// The hour of a budget that was not counted in yet.
+pub(crate) const NO_HOUR: Window = Window { start: Instant::EPOCH, end: Instant::EPOCH };
 
 /// What changed since it was saved last.
 #[derive(Clone, Debug, Default)]
@@ -74,6 +84,7 @@ pub struct Figures {
     pub(crate) grants: BTreeMap<u64, u64>,
     /// What was settled of grants that are not known.
     pub(crate) unplaced: Total,
+    pub(crate) cells: Cells,
     pub(crate) changed: Changed,
 }
 
@@ -87,6 +98,7 @@ impl Figures {
             budgets: BTreeMap::new(),
             grants: BTreeMap::new(),
             unplaced: Total::default(),
+            cells: Cells::default(),
             changed: Changed::default(),
         }
     }
@@ -95,7 +107,7 @@ impl Figures {
     /// spent before is not counted.
     pub fn learn(&mut self, part: &Part) {
         match part {
-            Part::Budget { spec } => self.know(spec.id, spec.parent),
+            Part::Budget { spec } => self.know(spec),
             Part::Grant { grant, budget, .. } => self.place(*grant, *budget),
             _ => {}
         }
@@ -129,21 +141,26 @@ impl Figures {
                 verdict: Verdict::Settled | Verdict::SettledOver | Verdict::SettledLate,
                 amount: spend,
                 clicked,
+                at_ms,
+                origin,
                 ..
             } => {
                 let (impressions, clicks) = (1, u64::from(*clicked));
-                return self.count(hold.grant, Total { impressions, clicks, spend: *spend });
+                let more = Total { impressions, clicks, spend: *spend };
+                return self.count(hold.grant, key_of(*origin), *at_ms, more);
             }
-            Record::ToppedUp { hold, amount: spend, .. } => {
-                return self.count(hold.grant, Total { spend: *spend, ..Total::default() });
+            Record::ToppedUp { hold, amount: spend, at_ms, origin, .. } => {
+                let more = Total { spend: *spend, ..Total::default() };
+                return self.count(hold.grant, key_of(*origin), *at_ms, more);
             }
             // One that was clicked before it was billed counts with the bill.
-            Record::Clicked { hold, billed: true, .. } => {
-                return self.count(hold.grant, Total { clicks: 1, ..Total::default() });
+            Record::Clicked { hold, billed: true, at_ms, origin } => {
+                let more = Total { clicks: 1, ..Total::default() };
+                return self.count(hold.grant, key_of(*origin), *at_ms, more);
             }
             Record::Granted { grant, budget, .. } => self.place(*grant, *budget),
             Record::GrantClosed { grant } => self.close(*grant),
-            Record::Budget { spec } => self.know(spec.id, spec.parent),
+            Record::Budget { spec } => self.know(spec),
             Record::BudgetIdled { id } => self.idle(*id),
             Record::BudgetForgotten { id } => self.forget(*id),
             _ => {}
@@ -151,8 +168,8 @@ impl Figures {
         Some(())
     }
 
-    /// Counts on the budget of a grant and all above it: on all or, where a sum would become too large, on none.
-    fn count(&mut self, grant: u64, more: Total) -> Option<()> {
+    /// Counts on the budget of a grant and all above it, and in the budget's cell: on all or, where a sum would become too large, on none.
+    fn count(&mut self, grant: u64, key: u64, at_ms: u64, more: Total) -> Option<()> {
         let placed = self.grants.get(&grant).filter(|id| self.budgets.contains_key(id));
         let Some(id) = placed.copied() else {
             self.unplaced = self.unplaced.plus(more)?;
@@ -166,6 +183,9 @@ impl Figures {
             *level = Some((id, budget.total.plus(more)?));
             next = budget.parent;
         }
+        let budget = self.budgets.get_mut(&id)?;
+        let minute = hour_of(at_ms, self.cells.zone(budget.kind), &mut budget.hour);
+        self.cells.add((minute, budget.kind, id), key, more)?;
         for (id, total) in chain.into_iter().flatten() {
             let Some(budget) = self.budgets.get_mut(&id) else { continue };
             budget.total = total;
@@ -176,14 +196,16 @@ impl Figures {
         Some(())
     }
 
-    fn know(&mut self, id: u64, parent: Option<u64>) {
-        let before = self.budgets.get(&id).copied();
-        if before.is_some_and(|before| before.parent == parent) {
+    fn know(&mut self, spec: &BudgetSpec) {
+        let kind = self.cells.kind(spec.unit, &spec.zone);
+        let before = self.budgets.get(&spec.id).copied();
+        if before.is_some_and(|before| (before.parent, before.kind) == (spec.parent, kind)) {
             return;
         }
         let total = before.map_or(Total::default(), |before| before.total);
-        self.budgets.insert(id, Budget { parent, total, is_noted: true });
-        self.changed.budgets.push(id);
+        let (parent, hour) = (spec.parent, NO_HOUR);
+        self.budgets.insert(spec.id, Budget { parent, kind, hour, total, is_noted: true });
+        self.changed.budgets.push(spec.id);
     }
 
     /// Where a budget spent nothing, the bank keeps nothing of it, and no record says that it is forgotten.
@@ -229,6 +251,29 @@ impl Figures {
     /// All budgets, by id.
     pub fn totals(&self) -> impl Iterator<Item = (u64, Total)> {
         self.budgets.iter().map(|(id, budget)| (*id, budget.total))
+    }
+
+    /// What was counted by hour and key.
+    pub fn cells(&self) -> &Cells {
+        &self.cells
+    }
+
+    /// The same, to close hours and to forget them.
+    pub fn cells_mut(&mut self) -> &mut Cells {
+        &mut self.cells
+    }
+
+    /// Is a budget one of these, or under one?
+    pub fn is_under(&self, id: u64, of: &BTreeSet<u64>) -> bool {
+        let mut next = Some(id);
+        for _ in 0..LEVELS_MAX {
+            let Some(id) = next else { return false };
+            if of.contains(&id) {
+                return true;
+            }
+            next = self.budgets.get(&id).and_then(|budget| budget.parent);
+        }
+        false
     }
 
     /// What was settled of grants that are not known: of figures that began in the middle of a journal and did not

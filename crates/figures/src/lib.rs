@@ -17,8 +17,12 @@
 
 #![forbid(unsafe_code)]
 
+mod cells;
+mod closed;
 mod fold;
 mod saved;
 
+pub use cells::{CELLS_PER_HOUR_MAX, CellId, Cells, KEY_NONE, KEY_OTHER, KEY_UNKNOWN, Kept};
+pub use closed::{NoCells, read_cells, write_cells};
 pub use fold::{Figures, FoldError, Total};
 pub use saved::MergeError;

@@ -5,9 +5,9 @@
 //! user, and one MAC covers all: nothing can be changed, nor moved to another's company.
 //!
 //! ```text
-//!  0                  16       24                             64        72
+//!  0                  16       24                             80        88
 //!  +------------------+--------+------------------------------+---------+
-//!  | content of token, its amount |         note (40 B)       |   MAC   |
+//!  | content of token, its amount |         note (56 B)       |   MAC   |
 //!  +------------------+--------+------------------------------+---------+
 //!        as it is     |              enciphered               |
 //! ```
@@ -15,14 +15,14 @@
 //! The cipher is AES-128 in counter mode, with a key made from the token key. Its blocks are numbered by the content's
 //! first 16 bytes, which no two holds have in common, with the number of the block in place of the key's id.
 //!
-//! The MAC is AES-128 in CBC-MAC mode over five blocks, the first of them `ENCIPHERED`, cut to 64 bits. No token's content
+//! The MAC is AES-128 in CBC-MAC mode over six blocks, the first of them `ENCIPHERED`, cut to 64 bits. No token's content
 //! begins with that block, so no message of one kind is the beginning of one of the other: CBC-MAC is a pseudo-random
 //! function for such a prefix-free set of messages (Petrank, Rackoff, "CBC MAC for real-time data sources", 2000).
 //!
-//! Earlier versions enciphered nothing and began with `OPEN`. What they sealed is still read: bids outlive an update of
-//! the node.
+//! Earlier versions had notes of 40 bytes, and began with `SHORT`; still earlier ones enciphered nothing and began with `OPEN`. What they
+//! sealed is still read, with zeros behind its note: bids outlive an update of the node.
 //!
-//! One hold can be sealed with several notes that differ in their last ten bytes, each good for something else
+//! One hold can be sealed with several notes that differ in their last eight bytes, each good for something else
 //! ([`KeyRing::seal_notes`]): all blocks but the last are enciphered once for all of them.
 
 use aes::Aes128Enc;
@@ -32,14 +32,18 @@ use crate::token::{Block, CONTENT_LEN, TOKEN_LEN, Token, le_u64};
 use crate::{Hold, KeyRing, TokenError};
 
 /// Bytes of a note.
-pub const NOTE_LEN: usize = 40;
+pub const NOTE_LEN: usize = 56;
 /// Bytes of a hold and its note, sealed.
 pub const NOTED_LEN: usize = CONTENT_LEN + NOTE_LEN + 8;
+/// Bytes of a note of earlier versions.
+pub const SHORT_NOTE_LEN: usize = 40;
+/// Bytes of a hold and such a note, sealed.
+pub const SHORT_NOTED_LEN: usize = CONTENT_LEN + SHORT_NOTE_LEN + 8;
 
 /// Bytes that notes sealed together have in common.
 pub const NOTE_START_LEN: usize = NOTE_LEN - NOTE_END_LEN;
 /// Bytes in which they may differ.
-pub const NOTE_END_LEN: usize = 10;
+pub const NOTE_END_LEN: usize = 8;
 /// Bytes with which all that was sealed together begins; a multiple of three, so that base64 of them can be shared as well.
 pub const SEALED_START_LEN: usize = CONTENT_LEN + NOTE_START_LEN;
 /// Bytes behind them.
@@ -55,11 +59,14 @@ const ENCIPHERED_LEN: usize = MESSAGE_LEN - OPEN_LEN;
 const KEY_ID: usize = 10;
 
 /// What comes first under the MAC of what is enciphered.
-const ENCIPHERED: [u8; 16] = [0xfe; 16];
-/// What came first under the MAC of what earlier versions sealed.
+const ENCIPHERED: [u8; 16] = [0xfc; 16];
+/// What came first where notes were short.
+const SHORT: [u8; 16] = [0xfe; 16];
+/// What came first where nothing was enciphered.
 const OPEN: [u8; 16] = [0xff; 16];
 
 const _: () = assert!(MESSAGE_LEN.is_multiple_of(16), "whole blocks, so nothing is padded");
+const _: () = assert!((CONTENT_LEN + SHORT_NOTE_LEN).is_multiple_of(16), "the same of short ones");
 const _: () = assert!(LAST_BLOCK <= SEALED_START_LEN, "what differs is within the last block");
 const _: () =
     assert!(SEALED_START_LEN.is_multiple_of(3), "base64 of it needs nothing of what follows");
@@ -124,14 +131,16 @@ impl KeyRing {
         sealed
     }
 
-    /// Reads a hold and its note back, if this node sealed them with a key it still has.
+    /// Reads a hold and its note back, if this node sealed them with a key it still has. Behind a note of an earlier version are zeros.
     ///
     /// # Errors
     /// As [`KeyRing::open`]; bytes of another length are [`TokenError::NotText`].
     pub fn open_note(&self, sealed: &[u8]) -> Result<(Hold, [u8; NOTE_LEN]), TokenError> {
-        let sealed: &[u8; NOTED_LEN] =
-            sealed.try_into().map_err(|_| TokenError::NotText(sealed.len()))?;
-        let (message, mac) = sealed.split_at(MESSAGE_LEN);
+        let is_short = sealed.len() == SHORT_NOTED_LEN;
+        if !is_short && sealed.len() != NOTED_LEN {
+            return Err(TokenError::NotText(sealed.len()));
+        }
+        let (message, mac) = sealed.split_at(sealed.len() - 8);
         let mut token: Token = [0; TOKEN_LEN];
         token[..OPEN_LEN].copy_from_slice(&message[..OPEN_LEN]);
         let (Hold { node, .. }, key_id) = KeyRing::read(&token);
@@ -144,10 +153,11 @@ impl KeyRing {
             le_u64(mac) == le_u64(&block[..8])
         };
         let mut hidden = [0; ENCIPHERED_LEN];
-        hidden.copy_from_slice(&message[OPEN_LEN..]);
-        if is_of(ENCIPHERED) {
-            mix(&mut hidden, &bits);
-        } else if !is_of(OPEN) {
+        let text = &mut hidden[..message.len() - OPEN_LEN];
+        text.copy_from_slice(&message[OPEN_LEN..]);
+        if is_of(if is_short { SHORT } else { ENCIPHERED }) {
+            mix(text, &bits);
+        } else if !(is_short && is_of(OPEN)) {
             return Err(self.not_ours(node));
         }
         let (amount, text) = hidden.split_at(CONTENT_LEN - OPEN_LEN);
@@ -160,16 +170,21 @@ impl KeyRing {
     /// Seals as versions did that enciphered nothing: for tests of what they left behind.
     #[doc(hidden)]
     #[must_use]
-    pub fn seal_note_openly(&self, hold: &Hold, note: &[u8; NOTE_LEN]) -> [u8; NOTED_LEN] {
+    pub fn seal_note_openly(
+        &self,
+        hold: &Hold,
+        note: &[u8; SHORT_NOTE_LEN],
+    ) -> [u8; SHORT_NOTED_LEN] {
+        const LEN: usize = CONTENT_LEN + SHORT_NOTE_LEN;
         let mut token: Token = [0; TOKEN_LEN];
         self.write(hold, &mut token);
-        let mut sealed = [0; NOTED_LEN];
+        let mut sealed = [0; SHORT_NOTED_LEN];
         sealed[..CONTENT_LEN].copy_from_slice(&token[..CONTENT_LEN]);
-        sealed[CONTENT_LEN..MESSAGE_LEN].copy_from_slice(note);
+        sealed[CONTENT_LEN..LEN].copy_from_slice(note);
         let cipher = self.cipher(self.current()).expect("the minting key is kept");
         let mut block = first_block(cipher, OPEN);
-        chain_over(cipher, &mut block, &sealed[..MESSAGE_LEN]);
-        sealed[MESSAGE_LEN..].copy_from_slice(&block[..8]);
+        chain_over(cipher, &mut block, &sealed[..LEN]);
+        sealed[LEN..].copy_from_slice(&block[..8]);
         sealed
     }
 
@@ -285,13 +300,17 @@ mod tests {
     }
 
     /// Notes live in other people's systems while a node is replaced by its next version, so they must never change. The first
-    /// was sealed by the version before notes were sealed together, the second by another implementation of AES.
+    /// was sealed by the version before notes were sealed together, the others by another implementation of AES.
     #[test]
     fn golden_notes() {
         let note: [u8; NOTE_LEN] = std::array::from_fn(|at| u8::try_from(at).unwrap());
-        let open = ring().seal_note_openly(&hold(), &note);
-        assert_eq!(open[MESSAGE_LEN..], [72, 129, 24, 253, 109, 105, 224, 98]);
-        assert_eq!(ring().open_note(&open), Ok((hold(), note)));
+        let short: [u8; SHORT_NOTE_LEN] = note[..SHORT_NOTE_LEN].try_into().unwrap();
+        let mut filled = [0; NOTE_LEN];
+        filled[..SHORT_NOTE_LEN].copy_from_slice(&short);
+        let open = ring().seal_note_openly(&hold(), &short);
+        assert_eq!(open[SHORT_NOTED_LEN - 8..], [72, 129, 24, 253, 109, 105, 224, 98]);
+        assert_eq!(ring().open_note(&open), Ok((hold(), filled)));
+        assert_eq!(ring().open_note(&GOLDEN_SHORT), Ok((hold(), filled)));
         let sealed = ring().seal_note(&hold(), &note);
         assert_eq!(sealed, GOLDEN);
         assert_eq!(ring().open_note(&sealed), Ok((hold(), note)));
@@ -302,9 +321,11 @@ mod tests {
     fn nothing_but_the_number_of_the_hold_can_be_read() {
         let note = [0x5a; NOTE_LEN];
         let sealed = |seq| ring().seal_note(&Hold { seq, ..hold() }, &note);
-        let open = ring().seal_note_openly(&hold(), &note);
-        assert_eq!(sealed(6)[..OPEN_LEN], open[..OPEN_LEN]);
         let (one, next) = (sealed(6), sealed(7));
+        let mut open = one;
+        ring().write(&hold(), (&mut open[..TOKEN_LEN]).try_into().unwrap());
+        open[CONTENT_LEN..MESSAGE_LEN].copy_from_slice(&note);
+        assert_eq!(one[..OPEN_LEN], open[..OPEN_LEN]);
         for at in OPEN_LEN..MESSAGE_LEN - 4 {
             // Four bytes are alike by chance once in four thousand million times; the key is fixed.
             assert_ne!(one[at..at + 4], open[at..at + 4], "byte {at} as it is");
@@ -315,19 +336,29 @@ mod tests {
     proptest! {
         /// What an earlier version sealed is what it was; made to look like the other kind it is neither.
         #[test]
-        fn what_earlier_versions_sealed_opens(note: [u8; NOTE_LEN], bit in 0usize..NOTED_LEN * 8) {
+        fn what_earlier_versions_sealed_opens(
+            note: [u8; SHORT_NOTE_LEN], bit in 0usize..SHORT_NOTED_LEN * 8,
+        ) {
             let mut open = ring().seal_note_openly(&hold(), &note);
-            prop_assert_eq!(ring().open_note(&open), Ok((hold(), note)));
-            prop_assert_ne!(open, ring().seal_note(&hold(), &note));
+            let opened = ring().open_note(&open);
+            prop_assert_eq!(opened.map(|(of, bytes)| (of, bytes[..40] == note, &bytes[40..] == &[0; 16])), Ok((hold(), true, true)));
             open[bit / 8] ^= 1 << (bit % 8);
             prop_assert!(ring().open_note(&open).is_err());
         }
     }
 
-    const GOLDEN: [u8; NOTED_LEN] = [
+    const GOLDEN_SHORT: [u8; SHORT_NOTED_LEN] = [
         5, 0, 0, 0, 0, 6, 0, 0, 7, 0, 1, 25, 36, 202, 148, 39, 95, 54, 60, 193, 154, 20, 131, 69,
         141, 31, 149, 54, 30, 104, 143, 2, 48, 136, 111, 237, 140, 90, 93, 158, 6, 39, 21, 40, 3,
         252, 235, 164, 39, 161, 124, 118, 60, 193, 23, 167, 148, 227, 12, 128, 173, 23, 177, 129,
         81, 116, 155, 249, 86, 240, 140, 75,
+    ];
+
+    const GOLDEN: [u8; NOTED_LEN] = [
+        5, 0, 0, 0, 0, 6, 0, 0, 7, 0, 1, 25, 36, 202, 148, 39, 95, 54, 60, 193, 154, 20, 131, 69,
+        141, 31, 149, 54, 30, 104, 143, 2, 48, 136, 111, 237, 140, 90, 93, 158, 6, 39, 21, 40, 3,
+        252, 235, 164, 39, 161, 124, 118, 60, 193, 23, 167, 148, 227, 12, 128, 173, 23, 177, 129,
+        122, 93, 148, 49, 11, 15, 216, 146, 232, 246, 9, 145, 119, 223, 184, 98, 222, 161, 210,
+        161, 122, 222, 201, 244,
     ];
 }

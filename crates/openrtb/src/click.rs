@@ -152,6 +152,8 @@ pub struct Click<'a> {
     pub id: &'a [u8],
     /// Who follows it.
     pub visitor: Visitor,
+    /// What the last header says that tells from where.
+    pub address: Option<&'a [u8]>,
 }
 
 impl<'a> Click<'a> {
@@ -162,11 +164,12 @@ impl<'a> Click<'a> {
     pub(crate) fn parse(
         kind: ClickKind,
         rest: &str,
-        visitor: Visitor,
+        (request, address_header): (&Request<'a>, &str),
         room: &'a mut NoticeId,
     ) -> Result<Click<'a>, BadNotice> {
         let id = rest.split_once('/').map_or(rest, |(id, _)| id);
-        Ok(Click { kind, id: decode_id(id, room)?, visitor })
+        let (visitor, address) = (Visitor::of(request), request.headers(address_header).last());
+        Ok(Click { kind, id: decode_id(id, room)?, visitor, address })
     }
 }
 

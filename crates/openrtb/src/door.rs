@@ -4,7 +4,7 @@ use door_http::{App, Limits, Method, Refusal, Reply, Request, Response, Then};
 use door_transport::ConnId;
 
 use crate::answer::{Answer, AnswerRoom, Frame, write_no_bid};
-use crate::click::{Click, ClickKind, ClickStatus, Clicked, Visitor, clicked};
+use crate::click::{Click, ClickKind, ClickStatus, Clicked, clicked};
 use crate::no_bid::NoBidReason;
 use crate::notice::{Addresses, NOTICE_ID_BYTES_MAX, NOTICE_PATH, Notice};
 use crate::read::Reader;
@@ -201,7 +201,8 @@ impl<G: Gate> Front<'_, G> {
         reply: Reply<'_, '_>,
     ) -> Then {
         let mut id = [0; NOTICE_ID_BYTES_MAX];
-        let click = Click::parse(kind, rest, Visitor::of(request), &mut id);
+        let told = (request, self.door.settings.address_header.as_str());
+        let click = Click::parse(kind, rest, told, &mut id);
         let came = match click {
             Ok(click) => self.gate.click(conn, &click),
             Err(why) => {

@@ -35,6 +35,8 @@ pub struct Settings {
     pub bids_max: usize,
     /// Bids carry a loss notice (`lurl`). Default: true.
     pub loss_notices: bool,
+    /// The header in which a balancer tells who clicks. Default: empty, who connects.
+    pub address_header: String,
 }
 
 /// How no bid is said.
@@ -60,6 +62,7 @@ impl Default for Settings {
             default_currency: currency_of("USD").expect("an active currency"),
             bids_max: BIDS_MAX,
             loss_notices: true,
+            address_header: String::new(),
         }
     }
 }

@@ -22,6 +22,7 @@ pub mod model;
 pub mod node;
 mod problem;
 mod query;
+pub mod report;
 mod server;
 mod tls;
 pub mod vault;

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::State;
 use crate::fix::{FixChange, FixError, FixMessages, FixOrders, FixPage, FixSession};
+use crate::report::{Report, ReportAsk, ReportError};
 use crate::vault::{Vault, VaultPage};
 
 /// Fields of a budget by name, as in the budgets file: amounts as decimal text (`"12.50"`), instants as text.
@@ -104,6 +105,14 @@ pub trait Node: Send + Sync + 'static {
     /// [`FixError`]: it was not done, but for one that the worker may still do where it does not answer.
     fn fix_act(&self, change: FixChange) -> Result<FixSession, FixError> {
         Err(FixError::Unknown(format!("there is no FIX session {:?}", change.session)))
+    }
+
+    /// Adds up what was counted of campaigns.
+    ///
+    /// # Errors
+    /// [`ReportError`].
+    fn report(&self, _ask: &ReportAsk) -> Result<Report, ReportError> {
+        Ok(Report::default())
     }
 
     /// How the vault stands, with a page of its keys. No secret is in it.

@@ -180,6 +180,8 @@ pub struct CampaignAd {
 /// A creative as it is sent.
 #[derive(Debug)]
 pub struct ServedCreative {
+    /// Its id in the campaign.
+    pub id: Box<str>,
     /// Ready to be written.
     pub ad: Ad,
     /// What a native ad is made of, for each request anew; `None` for other formats.
@@ -678,6 +680,7 @@ fn ad(campaign: &campaigns::Campaign, offset_minutes: i16) -> CampaignAd {
             markup: &creative.markup,
         });
         ServedCreative {
+            id: creative.id.as_str().into(),
             ad: match creative.format.plays() {
                 true => ad.with_stream(&StreamSpec::of_vast(&creative.markup)),
                 false => ad,

@@ -12,7 +12,7 @@ use door_transport::{TaskRun, Transport};
 use gate_auction::{Exclusive, Pricing};
 use ledger_journal::Durability;
 use money::CurrencyCode;
-use openrtb::Purposes;
+use openrtb::{Purposes, Redirect};
 
 use crate::arrays::Arrays;
 use crate::doors::{ADMIN, all_doors, transport_options};
@@ -244,6 +244,8 @@ config! {
         body_bytes_max: usize = 1_048_576, [1 << 10..=1 << 24], " Maximum bytes of a request's body, as sent and when unpacked.";
         notices_waiting_max: usize = 16_384, [1..=1 << 20], " Maximum notices per worker that wait for their seal; further ones are answered 429.";
         click_fallback: String = String::new(), " Where a click leads whose creative is gone, or whose id is none of ours. Empty: it is answered 404.";
+        clicks_per_address: u64 = 0, [0..=1_000_000], " Maximum clicks per worker that count of one address (IPv6: a /64 network) in the 60 s from its first one; further ones are sent on and not counted. 0 = no limit.";
+        address_header: String = String::new(), " Header in which a balancer before the node says who clicks, such as `X-Forwarded-For`: its last address counts. Empty, or without an address in it: who connects.";
         loss_notices: bool = true, " Bids carry a loss notice address (`lurl`). With `false` they carry none, and loss notices of earlier bids are answered 204 and release nothing.";
         price_factor_max: u64 = 2, [1..=1_000_000], " A billing price above this multiple of the price we sent counts as a mistake, and the price we sent is booked.";
         keep_rests: bool = true, " What a billing notice is lower than its bid stays held until `ledger.billing_ms` is over: a later, higher notice is paid from it. With `false` it is free at once, and true prices that come after a stranger's can be spent above the limit.";
@@ -304,6 +306,12 @@ config! {
     }
     profiles ("What is known of users: segments and how often they saw what.") {
         memory_bytes_max: usize = 268_435_456, [1 << 24..=1 << 40], " Maximum bytes of memory for profiles; profiles of users who were not seen for long stay on disk only.";
+    }
+    reports ("What was counted by hour, exchange, place, creative and country: `weir report`.") {
+        keep_days: u64 = 90, [1..=3_650], " Hours are kept for this many days.";
+        keep_bytes_max: u64 = 4_294_967_296, [1 << 20..=1 << 42], " Maximum bytes of hours that are over; the oldest are forgotten first.";
+        cells_per_hour_max: u64 = 200_000, [1_000..=10_000_000], " Maximum cells per hour: a budget with an exchange, place, creative and country. What is beyond counts as `(other)`.";
+        keys_max: u64 = 1_000_000, [1_000..=100_000_000], " Maximum combinations of exchange, place, creative and country whose names are known, about 150 bytes of memory each. What is beyond counts as `(other)`.";
     }
     admin ("For people and tools: the dashboard, the admin API, counters, balances.") {
         listen: Listen = Listen::by_default(7780), " Address of the admin door; beyond loopback `tokens_file` is required.";
@@ -858,6 +866,35 @@ impl Config {
         if errors.is_empty() { Ok(()) } else { Err(errors) }
     }
 
+    /// The same of the OpenRTB door.
+    fn check_openrtb(&self, must: &mut dyn FnMut(bool, String)) {
+        let token = &self.openrtb.path_token;
+        must(
+            token.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte)),
+            "openrtb.path_token: expected letters, digits and -_.~ only: it is a part of an address"
+                .into(),
+        );
+        let url = &self.openrtb.public_url;
+        must(
+            url.is_empty() || url.starts_with("http://") || url.starts_with("https://"),
+            format!("openrtb.public_url: found \"{url}\", expected http://... or https://..."),
+        );
+        let address = &self.openrtb.click_fallback;
+        must(
+            address.is_empty() || Redirect::to(address).is_some(),
+            format!(
+                "openrtb.click_fallback: found \"{address}\", expected http://... or https://..., 1 to 2,048 bytes in all, without blanks"
+            ),
+        );
+        let header = &self.openrtb.address_header;
+        must(
+            header.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-'),
+            format!(
+                "openrtb.address_header: found \"{header}\", expected letters, digits and - only, as in X-Forwarded-For"
+            ),
+        );
+    }
+
     /// What no single key can tell.
     fn check(&self, place: String, errors: &mut Vec<ConfigError>) {
         errors.extend(self.check_doors().err().unwrap_or_default());
@@ -876,17 +913,7 @@ impl Config {
         for text in all_doors().filter_map(|door| door.check_tls(self)) {
             must(false, text);
         }
-        let token = &self.openrtb.path_token;
-        must(
-            token.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte)),
-            "openrtb.path_token: expected letters, digits and -_.~ only: it is a part of an address"
-                .into(),
-        );
-        let url = &self.openrtb.public_url;
-        must(
-            url.is_empty() || url.starts_with("http://") || url.starts_with("https://"),
-            format!("openrtb.public_url: found \"{url}\", expected http://... or https://..."),
-        );
+        self.check_openrtb(&mut must);
         let hosts = [
             ("openrtb", &self.openrtb.hosts),
             ("spend", &self.spend.hosts),
@@ -1299,7 +1326,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_with_a_sound_value_is_told_with_its_line_or_variable() {
-        let text = "[batch]\nbatch_max = 0\n[keys]\naudit = \"x\"\n[[fix.venue]]\nheart_bt_int_s = 90000\n";
+        let text = "[batch]\nbatch_max = 0\n[keys]\naudit = \"x\"\n[openrtb]\nclick_fallback = \"javascript:a\"\naddress_header = \"X Y\"\n[[fix.venue]]\nheart_bt_int_s = 90000\n";
         let errors = read(text, &[("WEIR_OPENRTB__FEE_BP", "9001")]).unwrap_err();
         let told = |error: &ConfigError| {
             let place = error.place.rsplit(['/', ':']).next().unwrap_or_default();
@@ -1309,7 +1336,9 @@ mod tests {
         for expected in [
             "2 batch.batch_max: found 0, expected 1 to 1024",
             "4 keys.audit: found \"x\", expected \"on\" or \"off\"",
-            "6 fix.venue.heart_bt_int_s: found 90000, expected 1 to 86400",
+            "6 openrtb.click_fallback: found \"javascript:a\", expected http://... or https://..., 1 to 2,048 bytes in all, without blanks",
+            "7 openrtb.address_header: found \"X Y\", expected letters, digits and - only, as in X-Forwarded-For",
+            "9 fix.venue.heart_bt_int_s: found 90000, expected 1 to 86400",
             "WEIR_OPENRTB__FEE_BP openrtb.fee_bp: found 9001, expected 0 to 9000",
         ] {
             assert!(told.iter().any(|told| told == expected), "{expected:?} in {told:#?}");

@@ -62,7 +62,8 @@ impl Bench {
         let profiles = profiles.map_err(|error| error.to_string())?;
         until_warm(&profiles)?;
         let handle = Handle::new().map_err(|error| error.to_string())?;
-        let parts = Parts { terms, profiles };
+        let meanings = Arc::new(door_openrtb::NoMeanings);
+        let parts = Parts { terms, profiles, meanings };
         let counters = Arc::new(Doors::counters());
         let mut doors = Doors::new(&parts, OnDoors::ALL, 0, handle.waker(), &counters);
         let hand = HandClock::new(START_MS);

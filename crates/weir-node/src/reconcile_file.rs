@@ -22,7 +22,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use ledger::note::NOTED_LEN;
+use ledger::note::{NOTED_LEN, SHORT_NOTED_LEN};
 use ledger::token::TOKEN_LEN;
 use ledger::{Amount, Token};
 use money::{ASK_MAX, Unit};
@@ -39,6 +39,8 @@ pub enum Id {
     Token(Token),
     /// A hold with a note, of the OpenRTB door.
     Noted([u8; NOTED_LEN]),
+    /// The same, of an earlier version.
+    ShortNoted([u8; SHORT_NOTED_LEN]),
 }
 
 impl Id {
@@ -48,6 +50,7 @@ impl Id {
         match self {
             Id::Token(token) => URL_SAFE_NO_PAD.encode(token),
             Id::Noted(noted) => URL_SAFE_NO_PAD.encode(noted),
+            Id::ShortNoted(noted) => URL_SAFE_NO_PAD.encode(noted),
         }
     }
 }
@@ -172,6 +175,9 @@ fn id(value: &Value) -> Result<Id, String> {
     if let Ok(noted) = <[u8; NOTED_LEN]>::try_from(bytes.as_slice()) {
         return Ok(Id::Noted(noted));
     }
+    if let Ok(noted) = <[u8; SHORT_NOTED_LEN]>::try_from(bytes.as_slice()) {
+        return Ok(Id::ShortNoted(noted));
+    }
     Err(format!(
         "found {}, expected a hold token or the id of a notice, in URL-safe base64 without padding",
         shown(value)
@@ -244,6 +250,8 @@ mod tests {
         assert_eq!(plain(&from_csv), plain(&from_json));
         assert_eq!(from_csv[0].id, Id::Token([1; TOKEN_LEN]));
         assert_eq!(from_csv[1].id, Id::Noted([2; NOTED_LEN]));
+        let short = format!("id,billed\n{},true\n", URL_SAFE_NO_PAD.encode([3; SHORT_NOTED_LEN]));
+        assert_eq!(parse(&short).unwrap()[0].id, Id::ShortNoted([3; SHORT_NOTED_LEN]));
         assert_eq!((from_csv[1].line, from_json[1].line), (3, 3));
     }
 

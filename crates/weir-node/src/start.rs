@@ -26,6 +26,7 @@ use weir_door::{DoorSet, OnDoors, Tokens, WorkerCounters, thread::spawn};
 use weir_till::{Facts, Till, stages::WorkerProbes};
 
 use crate::bank::Callers;
+use crate::bank::figures::names;
 use crate::bank::keys;
 use crate::bank::recover::recover;
 use crate::bank::{BankProbes, BankThread, Command, Link, ask};
@@ -255,7 +256,7 @@ impl Engine {
         let desks = terms.desks(listeners.iter().map(|(on, _)| *on).zip(&handles));
         let common = Common {
             facts,
-            parts: Parts { terms, profiles: profiles.clone() },
+            parts: Parts { terms, profiles: profiles.clone(), meanings: names(&figures) },
             transport,
             bank: bank.thread().clone(),
             keys,

@@ -31,6 +31,7 @@ pub mod journal;
 mod numbers;
 pub mod profiles;
 pub mod reload;
+pub mod report;
 pub mod sample;
 pub mod sample_campaigns;
 pub mod signals;

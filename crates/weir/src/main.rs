@@ -24,8 +24,8 @@ use weir_tools::dev::{Dev, DevArgs};
 use weir_tools::door_addresses::DoorAddresses;
 use weir_tools::signals::Signals;
 use weir_tools::{
-    WhichBudget, costs, fix, journal, profiles, reload, sample, sample_campaigns, stat, token,
-    vault, why,
+    WhichBudget, costs, fix, journal, profiles, reload, report, sample, sample_campaigns, stat,
+    token, vault, why,
 };
 
 /// Threads free what others allocated, and a reload frees hundreds of megabytes: the C library's allocator keeps such memory.
@@ -115,6 +115,11 @@ enum Command {
     Journal(journal::JournalArgs),
     /// Look at FIX sessions and their messages, reset them, log them out, ask for messages again.
     Fix(fix::FixArgs),
+    /// Add up impressions, clicks and spend of campaigns, by hour or day, place, creative and country.
+    #[command(
+        after_help = "Example: weir report --by campaign,day\n\nSums are those of the books. `(unknown)`: bids of an earlier version, or whose names a crash cut off; `(other)`: beyond the caps of\n[reports]."
+    )]
+    Report(report::ReportArgs),
     /// Unseal the keys of a node, look at them, rotate one, wrap them anew, prove that a copy of them opens.
     Vault(vault::VaultArgs),
     /// Make access tokens for the doors of a node.
@@ -357,6 +362,9 @@ fn done(command: Command, out: &mut Out) -> Result<ExitCode, String> {
         Command::Profiles(args) => load_profiles(&args, out),
         Command::Pace(args) => Ok(pace(&args)),
         Command::Journal(args) => journal::main(&args, out).map_err(|error| error.to_string()),
+        Command::Report(args) => {
+            report::main(&args, out).map(|()| ExitCode::SUCCESS).map_err(|error| error.to_string())
+        }
         Command::Fix(args) => {
             let done = fix::main(&args, out, &mut io::stderr()).map(|()| ExitCode::SUCCESS);
             done.map_err(|error| error.to_string())

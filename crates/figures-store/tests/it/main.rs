@@ -15,12 +15,23 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use disk::planted::{FAULTS, at_each_operation, folder};
 use figures::{Figures, Total};
-use figures_store::{Follow, FollowError};
+use figures_store::{Ask, By, ByTime, Follow, FollowError, Limits, Report};
 use files::{AT_MS, Mem};
 use history::{Made, options, start};
 use ledger::Record;
 use ledger_journal::snapshot::{Keep, advance};
 use ledger_journal::{Position, segment_head};
+
+/// Hours are closed whenever something is saved.
+const LIMITS: Limits = Limits {
+    keep_days: 90,
+    keep_bytes_max: u64::MAX,
+    cells_per_hour_max: 3,
+    keys_max: 9,
+    close_after_ms: 0,
+};
+/// Budgets without a parent.
+const TOPS: [u64; 2] = [1, 3];
 
 const SIZES: [usize; 3] = [5, 1, 12];
 
@@ -29,7 +40,7 @@ fn tail(journal: &Mem) -> Position {
 }
 
 fn open(root: &Path, journal: &Mem) -> Result<Follow<Mem>, FollowError> {
-    Follow::open(root, journal, &tail(journal), &options())
+    Follow::open(root, journal, &tail(journal), &options(), &LIMITS)
 }
 
 /// A start: takes up what is there, and folds to the end.
@@ -41,6 +52,30 @@ fn caught_up(root: &Path, journal: &Mem) -> Follow<Mem> {
 
 fn kept(follow: &Follow<Mem>) -> Vec<Total> {
     follow.desk().totals(1..=3)
+}
+
+fn report(follow: &Follow<Mem>, by: By) -> Report {
+    follow.desk().report(&Ask { by, to_ms: u64::MAX, ..Ask::default() }).unwrap()
+}
+
+/// Whatever a report is by, its sums are those of the figures: what was counted of the topmost budgets.
+fn check_reports(follow: &Follow<Mem>, tops: &[u64], what: &dyn std::fmt::Debug) {
+    let names = [[false; 4], [true; 4], [false, true, false, false]];
+    for (campaign, names, time) in [false, true].into_iter().flat_map(|campaign| {
+        let times = [ByTime::All, ByTime::Hour, ByTime::Day];
+        names.into_iter().flat_map(move |names| times.map(|time| (campaign, names, time)))
+    }) {
+        let sum = |totals: &mut dyn Iterator<Item = Total>| {
+            totals.fold((0, 0, 0), |sum, total| {
+                (sum.0 + total.impressions, sum.1 + total.clicks, sum.2 + total.spend.get())
+            })
+        };
+        let report = report(follow, By { campaign, names, time });
+        let expected = sum(&mut follow.desk().totals(tops.iter().copied()).into_iter());
+        assert_eq!(sum(&mut report.rows.iter().map(|row| row.total)), expected, "{what:?}");
+        assert_eq!(sum(&mut report.totals.iter().map(|(_, total)| *total)), expected);
+        assert!(report.rows.is_sorted_by_key(|row| (row.time_ms, row.campaign)));
+    }
 }
 
 fn folded(records: &[Record], mut figures: Figures) -> Vec<Total> {
@@ -73,6 +108,7 @@ fn kills_and_failing_disks_lose_nothing_and_count_nothing_twice() {
         }
         let follow = caught_up(root, &made.folder);
         assert_eq!(kept(&follow), expected, "{planted:?}");
+        check_reports(&follow, &TOPS, &planted);
         assert_eq!(follow.desk().since_ms(), Some(AT_MS), "{planted:?}");
     });
     assert!(met >= 30, "{met}");

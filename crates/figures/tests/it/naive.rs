@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use figures::{Figures, Total};
-use ledger::{Amount, Bank, Hold, Options, Record, Verdict};
+use figures::{Figures, KEY_NONE, KEY_OTHER, KEY_UNKNOWN, Total};
+use ledger::{Amount, Bank, Door, Hold, Options, Origin, Record, Verdict};
 
 use crate::bench::replay;
 
@@ -12,47 +12,80 @@ fn is_settled(record: &Record, of: &Hold) -> bool {
     matches!(record, Record::Resolved { hold, verdict, .. } if hold == of && settled.contains(verdict))
 }
 
-/// Impressions, clicks and spend per budget that settled anything. A click counts where bill and click are both there, whatever records say
+/// Impressions, clicks and spend.
+pub(crate) type Sums = (u64, u64, i64);
+
+/// What a record counts: of which grant, for whom, when, how much. A click counts where bill and click are both there, whatever records say
 /// of that.
-pub(crate) fn naive(records: &[Record]) -> BTreeMap<u64, (u64, u64, i64)> {
-    let mut sums = BTreeMap::<u64, (u64, u64, i64)>::new();
+fn counted(records: &[Record], index: usize) -> Option<(u64, Origin, u64, Sums)> {
+    let earlier = &records[..index];
+    Some(match &records[index] {
+        Record::Resolved { hold, amount, at_ms, origin, .. } => {
+            is_settled(&records[index], hold).then_some(())?;
+            let of_it =
+                |record: &Record| matches!(record, Record::Clicked { hold: of, .. } if of == hold);
+            let clicks = u64::from(earlier.iter().any(of_it));
+            (hold.grant, *origin, *at_ms, (1, clicks, amount.get()))
+        }
+        Record::ToppedUp { hold, amount, at_ms, origin, .. } => {
+            (hold.grant, *origin, *at_ms, (0, 0, amount.get()))
+        }
+        Record::Clicked { hold, at_ms, origin, .. } => {
+            let billed = earlier.iter().any(|record| is_settled(record, hold));
+            (hold.grant, *origin, *at_ms, (0, u64::from(billed), 0))
+        }
+        _ => return None,
+    })
+}
+
+fn add(sums: &mut Sums, more: Sums) {
+    *sums = (sums.0 + more.0, sums.1 + more.1, sums.2 + more.2);
+}
+
+fn budget_of(before: &[Record], grant: u64) -> u64 {
+    let found = before.iter().rev().find_map(|record| match record {
+        Record::Granted { grant: of, budget, .. } if *of == grant => Some(*budget),
+        _ => None,
+    });
+    found.expect("a grant was given to a budget")
+}
+
+/// Sums per budget that settled anything.
+pub(crate) fn naive(records: &[Record]) -> BTreeMap<u64, Sums> {
+    let mut sums = BTreeMap::<u64, Sums>::new();
     for (index, record) in records.iter().enumerate() {
-        let earlier = &records[..index];
-        let (grant, impressions, clicks, amount) = match record {
-            Record::Resolved { hold, amount, .. } => {
-                if !is_settled(record, hold) {
-                    continue;
-                }
-                let of_it = |record: &Record| matches!(record, Record::Clicked { hold: of, .. } if of == hold);
-                (hold.grant, 1, u64::from(earlier.iter().any(of_it)), *amount)
-            }
-            Record::ToppedUp { hold, amount, .. } => (hold.grant, 0, 0, *amount),
-            Record::Clicked { hold, .. } => {
-                let billed = earlier.iter().any(|record| is_settled(record, hold));
-                (hold.grant, 0, u64::from(billed), Amount::ZERO)
-            }
-            Record::BudgetForgotten { id } => {
-                sums.remove(id);
-                continue;
-            }
-            _ => continue,
-        };
-        let before = || records[..index].iter().rev();
-        let mut next = before().find_map(|record| match record {
-            Record::Granted { grant: of, budget, .. } if *of == grant => Some(*budget),
-            _ => None,
-        });
-        assert!(next.is_some(), "grant {grant} was given to a budget");
+        if let Record::BudgetForgotten { id } = record {
+            sums.remove(id);
+        }
+        let Some((grant, _, _, more)) = counted(records, index) else { continue };
+        let mut next = Some(budget_of(&records[..index], grant));
         while let Some(id) = next {
-            let (all, clicked, spend) = sums.entry(id).or_default();
-            (*all, *clicked) = (*all + impressions, *clicked + clicks);
-            *spend += amount.get();
-            let spec = before().find_map(|record| match record {
+            add(sums.entry(id).or_default(), more);
+            let spec = records[..index].iter().rev().find_map(|record| match record {
                 Record::Budget { spec } if spec.id == id => Some(spec),
                 _ => None,
             });
             next = spec.unwrap().parent;
         }
+    }
+    sums
+}
+
+/// Sums per hour, budget and key; all budgets have their days in UTC.
+fn naive_cells(records: &[Record]) -> BTreeMap<(u64, u64, u64), Sums> {
+    let mut sums = BTreeMap::<_, Sums>::new();
+    for index in 0..records.len() {
+        let Some((grant, origin, at_ms, more)) = counted(records, index) else { continue };
+        if more == (0, 0, 0) {
+            continue;
+        }
+        let key = match origin.door {
+            Door::Openrtb if origin.request_id > KEY_OTHER => origin.request_id,
+            Door::Openrtb | Door::Admin => KEY_UNKNOWN,
+            _ => KEY_NONE,
+        };
+        let id = (at_ms / 3_600_000 * 60, budget_of(&records[..index], grant), key);
+        add(sums.entry(id).or_default(), more);
     }
     sums
 }
@@ -79,6 +112,12 @@ pub(crate) fn check(figures: &Figures, options: &Options, records: &[Record]) {
     for (id, (.., spend)) in sums {
         assert!(spend == 0 || figures.total(id).is_some(), "budget {id}");
     }
+    let cells = figures.cells().open(0, u32::MAX).map(|((hour, _, budget, key), total)| {
+        let sums = (total.impressions, total.clicks, total.spend.get());
+        ((u64::from(hour), budget, key), sums)
+    });
+    let cells: BTreeMap<_, _> = cells.filter(|(_, sums)| *sums != (0, 0, 0)).collect();
+    assert_eq!(cells, naive_cells(records));
     books(figures, &replay(options, records), &named(records));
 }
 

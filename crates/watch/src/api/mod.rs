@@ -14,6 +14,7 @@ mod fix;
 mod fresh;
 mod node;
 mod params;
+mod report;
 mod series;
 mod table;
 mod types;
@@ -93,6 +94,8 @@ fn described() -> OpenApiRouter<App> {
         .routes(routes!(node::me))
         .routes(routes!(budgets::list, change::create))
         .routes(routes!(table::download))
+        .routes(routes!(report::report))
+        .routes(routes!(report::download))
         .routes(routes!(budgets::one, change::patch))
         .routes(routes!(change::pause))
         .routes(routes!(change::resume))

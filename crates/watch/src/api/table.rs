@@ -95,7 +95,7 @@ pub(super) async fn download(
     Ok((headers, body).into_response())
 }
 
-fn lines(records: impl Iterator<Item = Vec<String>>) -> Vec<u8> {
+pub(super) fn lines(records: impl Iterator<Item = Vec<String>>) -> Vec<u8> {
     let mut writer =
         csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
     for record in records {
@@ -155,7 +155,7 @@ fn line(view: &View, place: usize) -> Option<Vec<String>> {
         flags.join(" "),
         count(counted.map(|counted| counted.impressions)),
         count(counted.and_then(|counted| counted.clicks)),
-        ctr.map(|ppm| format!("{}.{:06}", ppm / 1_000_000, ppm % 1_000_000)).unwrap_or_default(),
+        ctr.map(ratio).unwrap_or_default(),
         price(counted.and_then(|counted| counted.cpm())),
         price(counted.and_then(|counted| counted.cpc())),
     ])
@@ -174,8 +174,13 @@ fn windows(budget: &Budget, state: &crate::State) -> String {
     parts.collect::<Vec<String>>().join(";")
 }
 
+/// Millionths as a decimal number.
+pub(super) fn ratio(ppm: u64) -> String {
+    format!("{}.{:06}", ppm / 1_000_000, ppm % 1_000_000)
+}
+
 /// A name that a spreadsheet would run as a formula gets a quote in front.
-fn harmless(name: &str) -> String {
+pub(super) fn harmless(name: &str) -> String {
     let formula = name.starts_with(['=', '+', '-', '@', '\t', '\r']);
     if formula { format!("'{name}") } else { name.to_string() }
 }

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use figures_store::{Desk, Follow, FollowError};
+use door_openrtb::{Meaning, Meanings};
+use figures_store::{Desk, Follow, FollowError, Limits, NameDesk};
 use ledger_journal::{Disk, Position, Status};
 use weir_config::config::Config;
 
@@ -13,6 +14,28 @@ use weir_config::config::Config;
 const FOLDER: &str = "figures";
 /// How long a stop waits for the disk.
 const FINISH_WITHIN: Duration = Duration::from_secs(10);
+
+/// Hours of reports are over by then, in all zones, and so is nearly all that is booked in them.
+const CLOSE_AFTER_MS: u64 = 2 * 3_600_000;
+
+/// Where the OpenRTB door says what keys mean.
+#[derive(Debug)]
+struct ReportNames(NameDesk);
+
+/// What keys of reports mean, as the OpenRTB door notes it.
+pub(crate) fn names(desk: &Desk) -> Arc<dyn Meanings> {
+    Arc::new(ReportNames(desk.names().clone()))
+}
+
+impl Meanings for ReportNames {
+    fn secret(&self) -> u128 {
+        self.0.secret()
+    }
+
+    fn note(&self, key: u64, meaning: Meaning<'_>) -> u64 {
+        self.0.note(key, meaning)
+    }
+}
 
 /// Takes up the figures of earlier runs, and folds what they do not have yet of the journal, which ends at `tail`. `None` with an empty desk
 /// where that cannot be done: the log says why, and the next start tries again.
@@ -23,7 +46,15 @@ pub(crate) fn open(
     options: &ledger::Options,
 ) -> (Option<Follow<Disk>>, Desk) {
     let path = config.node.data_dir.join(FOLDER);
-    match caught_up(&path, journal, tail, options) {
+    let reports = &config.reports;
+    let limits = Limits {
+        keep_days: reports.keep_days,
+        keep_bytes_max: reports.keep_bytes_max,
+        cells_per_hour_max: reports.cells_per_hour_max,
+        keys_max: reports.keys_max,
+        close_after_ms: CLOSE_AFTER_MS,
+    };
+    match caught_up(&path, journal, tail, options, &limits) {
         Ok(follow) => {
             let desk = follow.desk().clone();
             (Some(follow), desk)
@@ -40,8 +71,9 @@ fn caught_up(
     journal: &Disk,
     tail: &Position,
     options: &ledger::Options,
+    limits: &Limits,
 ) -> Result<Follow<Disk>, FollowError> {
-    let mut follow = Follow::open(path, journal, tail, options)?;
+    let mut follow = Follow::open(path, journal, tail, options, limits)?;
     let mut said = Instant::now();
     follow.catch_up(tail.sequence, &mut |record| {
         if said.elapsed() >= Duration::from_secs(1) {

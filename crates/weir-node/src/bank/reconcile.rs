@@ -85,11 +85,14 @@ fn judge_row(row: &Row, ring: &KeyRing, bank: &Bank) -> Result<Booking, Fault> {
 fn open(id: &Id, ring: &KeyRing) -> Result<(Hold, Amount), TokenError> {
     match id {
         Id::Token(token) => ring.open(token).map(|hold| (hold, hold.amount)),
-        Id::Noted(noted) => {
-            let (hold, note) = ring.open_note(noted)?;
-            Ok((hold, sent_cost(&note, &hold)))
-        }
+        Id::Noted(noted) => noted_cost(noted, ring),
+        Id::ShortNoted(noted) => noted_cost(noted, ring),
     }
+}
+
+fn noted_cost(noted: &[u8], ring: &KeyRing) -> Result<(Hold, Amount), TokenError> {
+    let (hold, note) = ring.open_note(noted)?;
+    Ok((hold, sent_cost(&note, &hold)))
 }
 
 /// What became of a line.

@@ -11,7 +11,7 @@ use door_fix::gate::desk::FixDesk;
 use door_fix::gate::{FixDoor, FixTerms, entries};
 use door_keys::gate::desk::KeysDesk;
 use door_keys::gate::{self as keys_gate, KeysDoor, KeysTerms, KeysThreads, section};
-use door_openrtb::{BidTerms, OpenRtbDoor};
+use door_openrtb::{BidTerms, Meanings, OpenRtbDoor};
 use door_spend::gate::{SpendDoor, SpendTerms};
 use door_transport::cores::Placement;
 use door_transport::{Handle, Waker};
@@ -50,12 +50,13 @@ impl Doors {
         waker: Waker,
         counters: &Arc<WorkerCounters>,
     ) -> Doors {
-        let Parts { terms: DoorTerms { batch, openrtb, spend, fix, keys }, profiles } = parts;
+        let Parts { terms: DoorTerms { batch, openrtb, spend, fix, keys }, .. } = parts;
         let (bids, calls) = (Arc::clone(openrtb), Arc::clone(spend));
+        let (profiles, meanings) = (parts.profiles.clone(), parts.meanings.clone());
         Doors {
             on,
             batch: BatchDoor::new(DoorId::Batch as u8, Arc::clone(batch), counters),
-            openrtb: OpenRtbDoor::new(DoorId::OpenRtb as u8, bids, profiles.clone(), counters),
+            openrtb: OpenRtbDoor::new(DoorId::OpenRtb as u8, bids, profiles, meanings, counters),
             spend: SpendDoor::new(DoorId::Spend as u8, calls, Arc::clone(counters)),
             fix: FixDoor::new(on, DoorId::Fix as u8, fix, counters),
             keys: KeysDoor::new(keys.as_ref(), worker, waker, counters),
@@ -67,6 +68,7 @@ impl Doors {
 pub(crate) struct Parts {
     pub(crate) terms: DoorTerms,
     pub(crate) profiles: Profiles,
+    pub(crate) meanings: Arc<dyn Meanings>,
 }
 
 /// What the doors of all workers are set to.

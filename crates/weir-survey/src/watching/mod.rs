@@ -16,6 +16,7 @@ mod metrics;
 mod minutes;
 mod node;
 mod proof;
+mod report;
 mod short;
 mod sliding;
 mod status;

@@ -17,6 +17,7 @@ use watch::node::{
     AuditRecord, Cap, Detail, Edit, EditError, Edited, Fields, Holds, Lines, NamedHolds, Refusals,
     Refused, Source, TokenReach, WindowState,
 };
+use watch::report::{Report, ReportAsk, ReportError};
 use watch::vault::{Vault, VaultPage};
 use weir_budgets::campaign_index::{CampaignAd, CampaignIndex};
 use weir_config::config::Config;
@@ -147,6 +148,10 @@ impl watch::Node for Watched {
 
     fn fix_act(&self, change: FixChange) -> Result<FixSession, FixError> {
         super::fix::act(self.status.fix(), &self.edits, change)
+    }
+
+    fn report(&self, ask: &ReportAsk) -> Result<Report, ReportError> {
+        super::report::report(self.status.figures(), ask)
     }
 
     fn vault(&self, page: &VaultPage) -> Vault {

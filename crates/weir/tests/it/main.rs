@@ -43,6 +43,7 @@ mod openrtb_http;
 mod openrtb_money;
 mod openrtb_notices;
 mod principals;
+mod openrtb_reports;
 mod reconciling;
 mod reload;
 mod reloads;

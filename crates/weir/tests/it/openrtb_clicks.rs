@@ -146,3 +146,28 @@ fn who_clicks_on_what_is_gone_goes_to_the_fallback() {
         assert_eq!((answer.status, answer.header("location")), (status, leads), "{path}");
     }
 }
+
+#[test]
+fn only_so_many_clicks_of_an_address_count() {
+    let node = clickable()
+        .with("openrtb.clicks_per_address", "1")
+        .with("openrtb.address_header", "x-forwarded-for")
+        .start();
+    let mut http = Http::to(&node);
+    let mut click = |name: &str, from: &str| {
+        let bid = http.bid_soon(&request(name, json!({})));
+        let answer = follow(&mut http, "GET", &address(&bid, "href"), &format!("{PERSON}{from}"));
+        check_sent_on(&answer, from);
+    };
+    for (name, from) in [
+        ("a", ""),
+        ("b", "X-Forwarded-For: 192.0.2.1\r\n"),
+        ("c", "X-Forwarded-For: 192.0.2.9\r\nX-Forwarded-For: 192.0.2.2, 192.0.2.1\r\n"),
+        ("d", "X-Forwarded-For: 192.0.2.1, unknown\r\n"),
+        ("e", "X-Forwarded-For: 192.0.2.2\r\n"),
+    ] {
+        click(name, from);
+    }
+    wait_count(&node, "clicks_taken", 3);
+    wait_count(&node, "clicks_crowded", 2);
+}

@@ -3,6 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ledger::KeyRing;
+use ledger::note::SHORT_NOTE_LEN;
 use ledger_journal::{Disk, Durability};
 use serde_json::json;
 
@@ -157,11 +158,12 @@ fn id_of(bid: &Bid) -> Vec<u8> {
 /// The id of a bid as earlier versions made it: one for all kinds, and nothing enciphered.
 fn of_earlier_version(keys: &KeyRing, bid: &Bid) -> String {
     let id = id_of(bid);
-    let (hold, mut note) = keys.open_note(&id).unwrap();
-    assert_eq!(note[31] & 0b1100, 0b1000, "an id of a billing notice");
-    assert_eq!(note[31] & 0b111_0000, 0b100_0000, "a first-price auction, no markup");
-    note[31] &= !0b111_1100;
-    URL_SAFE_NO_PAD.encode(keys.seal_note_openly(&hold, &note))
+    let (hold, note) = keys.open_note(&id).unwrap();
+    assert_eq!(note[55] & 0b1100, 0b1000, "an id of a billing notice");
+    assert_eq!(note[55] & 0b111_0000, 0b100_0000, "a first-price auction, no markup");
+    let mut short: [u8; SHORT_NOTE_LEN] = *note.first_chunk().unwrap();
+    short[31] = note[55] & !0b111_1100;
+    URL_SAFE_NO_PAD.encode(keys.seal_note_openly(&hold, &short))
 }
 
 /// Bids that are out while a node is replaced by its next version.
@@ -213,7 +215,7 @@ fn an_id_shows_neither_price_nor_user() {
             let (hold, note) = ring.open_note(id).unwrap();
             assert_ne!(note[8..16], [0; 8], "a user");
             assert_eq!(note[16..24], 2_000_000_i64.to_le_bytes());
-            ring.seal_note_openly(&hold, &note).to_vec()
+            ring.seal_note_openly(&hold, note.first_chunk().unwrap()).to_vec()
         })
         .collect();
     // Amount, campaign, user and price, wherever in the id; and no two ids are alike in these.

@@ -254,6 +254,7 @@ impl<'a> Bidder<'a> {
                 capped: !shown.caps.is_empty(),
                 test: false,
                 creative: shown.item as u32,
+                key: 1,
                 kind: None,
                 click: false,
                 naming: Naming::SecondPrice,
