@@ -965,6 +965,54 @@ mod tests {
     }
 
     #[test]
+    fn holds_that_end_by_time_agree_with_the_bank() {
+        let Record::Resolved { hold: moved, origin, .. } = settled(Verdict::Settled, 4) else {
+            unreachable!()
+        };
+        let timed = |key, state, opens, [hold, spent @ ..]: [i64; 4], of: Option<Hold>| {
+            let [settled, over, late] = spent.map(Amount::new);
+            let spent = [settled, over, late, Amount::ZERO, Amount::ZERO];
+            let amounts = ledger::LegAmounts { hold: Amount::new(hold), spent };
+            let legs = vec![NamedLeg { budget: 7, amounts }];
+            let hold = NamedHold { door: Door::Spend, key, label: "".into(), legs };
+            let amount = of.map_or(Amount::new(30), |of| of.amount);
+            let row = ledger::TimedHold { hold, amount, until_ms: 900, state };
+            let (at_ms, kept) = (9, None);
+            Record::Timed(Box::new(TimedChange { row, opens, moved: of, at_ms, origin, kept }))
+        };
+        let (key, all) = (moved.timed_key(), moved.amount.get());
+        let records = [
+            Record::DayRolled { id: 7, start_ms: 1, end_ms: 90 },
+            granted(60),
+            timed(5, Verdict::Confirmed, true, [30, 0, 0, 0], None),
+            timed(5, Verdict::Expired, false, [30, 0, 0, 0], None),
+            Record::DayRolled { id: 7, start_ms: 90, end_ms: 180 },
+            timed(5, Verdict::Settled, false, [0, 12, 0, 0], None),
+            Record::NamedEnded { door: Door::Spend, key: 5, at_ms: 10 },
+            timed(key, Verdict::Confirmed, true, [all, 0, 0, 0], Some(moved)),
+            timed(key, Verdict::Released, false, [0; 4], Some(moved)),
+        ];
+        let mut bank = Bank::new(Options::default());
+        bank.replay(&Record::Budget { spec: Box::new(spec()) }).unwrap();
+        let mut found = balances(&[]);
+        for (sequence, record) in (2..).zip(&records) {
+            let mut record = record.clone();
+            if let Record::Timed(change) = &mut record
+                && !change.opens
+            {
+                change.moved = None;
+            }
+            bank.replay(&record).unwrap();
+            found.take(sequence, &record);
+            for readers in [&found, &Balances::of(&bank)] {
+                let differ = readers.accounts.iter().flat_map(|account| account.differences(&bank));
+                assert_eq!(differ.collect::<Vec<_>>(), [], "{record:?}");
+            }
+        }
+        assert_eq!((found.told.as_slice(), found.overspends), (&[] as &[String], 0));
+    }
+
+    #[test]
     fn a_click_is_taken_once_and_counted_with_its_bill() {
         let settled = |clicked| {
             let mut record = settled(Verdict::Settled, 4);
