@@ -178,6 +178,12 @@ impl<'a> DoorMemos<'a> {
         all.map(|(key, kept)| (*key, &*kept.bytes, kept.at_ms))
     }
 
+    /// Those from a key on, by key.
+    pub fn from(&self, key: u128) -> impl Iterator<Item = (u128, &'a [u8])> + use<'a> {
+        let all = self.by_key.into_iter().flat_map(move |all| all.range(key..));
+        all.map(|(key, kept)| (*key, &*kept.bytes))
+    }
+
     /// How many there are.
     #[must_use]
     pub fn len(&self) -> usize {

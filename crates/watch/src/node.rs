@@ -218,8 +218,10 @@ pub enum EditRows {
 }
 
 /// Fields of a known budget that the API changes, as in the budgets file; `null` takes an optional one away.
-pub const EDITABLE: [&str; 10] =
-    ["handle", "name", "limit", "daily", "windows", "status", "start", "end", "pacing", "orders"];
+pub const EDITABLE: [&str; 11] = [
+    "handle", "name", "limit", "daily", "windows", "status", "start", "end", "pacing", "orders",
+    "alerts",
+];
 
 /// A limit, or one of a window, that becomes more than so many times what it was is refused until it is confirmed: who writes base units
 /// for units is off by a million. So is a change that takes one away.

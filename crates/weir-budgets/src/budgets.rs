@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 use weir_pacer::Pacing;
 use wire::Handle;
 
+use crate::alerts::{self, Shares};
 use crate::campaigns::fields::{
     Faults, Object, amount, boolean, shown, text, whole_number, whole_number_in, word,
 };
@@ -37,6 +38,8 @@ pub struct Budget {
     pub campaign: Option<Campaign>,
     /// The orders that it limits, if it limits any.
     pub orders: Option<Arc<Binding>>,
+    /// At which shares of its limits it alerts.
+    pub alerts: Shares,
 }
 
 /// A line of the file: the budget that it is, and what it says, without a campaign's fields.
@@ -132,7 +135,7 @@ impl fmt::Display for LineError {
 }
 
 /// The fields of every budget.
-pub const FIELDS: [&str; 23] = [
+pub const FIELDS: [&str; 24] = [
     "id",
     "handle",
     "name",
@@ -156,6 +159,7 @@ pub const FIELDS: [&str; 23] = [
     "tolerance_ppm",
     "late_reserve_bp",
     "orders",
+    "alerts",
 ];
 
 pub(crate) const STATUSES: [(&str, Status); 3] =
@@ -540,8 +544,8 @@ fn read_budget(
     let tolerance_ppm = object.optional("tolerance_ppm", |value| up_to(value, 1_000_000));
     let late_reserve_bp = object.optional("late_reserve_bp", |value| up_to(value, 10_000));
     let orders = object.optional("orders", orders::read).map(Arc::new);
-    let name = object.optional("name", |v| text(v, "text", |t| Some(t.to_string())));
-    let name = name.unwrap_or_else(|| format!("budget {}", id.unwrap_or_default()));
+    let alerts = object.optional("alerts", alerts::read).unwrap_or_default();
+    let name = read_name(object, id.unwrap_or_default());
     let campaign = match bids {
         Bids::Read => campaigns::campaign(object, id.unwrap_or_default(), &name, unit),
         Bids::Known(_) => None,
@@ -583,7 +587,13 @@ fn read_budget(
         handle,
         idle_ms: 0,
     };
-    Some(Budget { spec, name, pacing, line, campaign, orders })
+    Some(Budget { spec, name, pacing, line, campaign, orders, alerts })
+}
+
+/// The name that a line gives its budget, or one from its id.
+fn read_name(object: &mut Object<'_, '_>, id: u64) -> String {
+    let name = object.optional("name", |v| text(v, "text", |t| Some(t.to_string())));
+    name.unwrap_or_else(|| format!("budget {id}"))
 }
 
 /// What a line says of pacing.

@@ -6,6 +6,7 @@
 //! | [`templates`] | lines that make budgets on their first ask |
 //! | [`windows`] | days, weeks, months and short windows, as files write them |
 //! | [`orders`] | the orders that a budget limits, and the index that finds the budgets of an order |
+//! | [`alerts`] | at which shares of its limits a budget alerts |
 //! | [`campaigns`] | the part of a line that bids: targeting, creatives, caps |
 //! | [`campaign_index`] | the campaigns of a file as the index that the auction asks, with currencies |
 //!
@@ -13,6 +14,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod alerts;
 pub mod budgets;
 pub mod campaign_index;
 pub mod campaigns;

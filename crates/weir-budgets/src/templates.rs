@@ -10,6 +10,7 @@ use money::{Unit, Zone, ZoneCache};
 use serde_json::{Map, Value};
 use wire::Handle;
 
+use crate::alerts::{self, Shares};
 use crate::budgets::{ON_EXPIRY, STATUSES, bound, read_unit, up_to, zone};
 use crate::campaigns::fields::{Faults, Object, shown, text, whole_number, word};
 use crate::windows;
@@ -18,7 +19,7 @@ use crate::windows;
 pub const TEMPLATES_MAX: usize = 256;
 
 /// The fields of a template.
-pub const TEMPLATE_FIELDS: [&str; 12] = [
+pub const TEMPLATE_FIELDS: [&str; 13] = [
     "template",
     "unit",
     "limit",
@@ -31,6 +32,7 @@ pub const TEMPLATE_FIELDS: [&str; 12] = [
     "on_expiry",
     "tolerance_ppm",
     "late_reserve_bp",
+    "alerts",
 ];
 
 /// Without `idle`: a day.
@@ -233,6 +235,8 @@ pub struct Template {
     pub parent: Option<ParentName>,
     /// Its budgets, but for id, handle and parent.
     spec: BudgetSpec,
+    /// At which shares of their limits its budgets alert.
+    pub alerts: Shares,
     /// The line it stands on, from 1.
     pub line: usize,
 }
@@ -416,6 +420,7 @@ fn read_template(
     let on_expiry = object.optional("on_expiry", |value| word(value, &ON_EXPIRY));
     let tolerance_ppm = object.optional("tolerance_ppm", |value| up_to(value, 1_000_000));
     let late_reserve_bp = object.optional("late_reserve_bp", |value| up_to(value, 10_000));
+    let alerts = object.optional("alerts", alerts::read).unwrap_or_default();
     if limit.is_none() && windows.all().is_empty() && object.is_sound() {
         object.fault_here(
             "limit: missing; a template needs a limit, or a window such as `daily` or `windows`",
@@ -437,7 +442,7 @@ fn read_template(
         idle_ms,
         ..BudgetSpec::plain(0, unit, limit.unwrap_or(NO_LIMIT))
     };
-    Some(Template { pattern, parent, spec, line })
+    Some(Template { pattern, parent, spec, alerts, line })
 }
 
 /// The limit for life of a budget whose template has none.

@@ -326,6 +326,11 @@ config! {
     history ("What became of each budget minute by minute, for the dashboard's charts.") {
         keep_days: u32 = 7, [1..=366], " Number of days for which the dashboard's charts are kept.";
     }
+    alerts ("Signed webhooks: budgets that reach a share of a limit, expired money, refused files.") {
+        url: String = String::new(), " Where alerts are sent, `https://...` or `http://...`, to any address that this machine reaches. Empty: none are sent.";
+        secret_file: String = String::new(), " File with what signs them, shared with the receiver: `whsec_` and base64 of 24 to 64 bytes. While a secret is replaced, the new one in the first line and the old one in the next.";
+        tls_ca: String = String::new(), " PEM: who signs the receiver's certificate. Empty: whom the system trusts.";
+    }
     budgets ("Where budgets come from.") {
         file: PathBuf = PathBuf::from("budgets.jsonl"), " The budgets file, .jsonl or .csv, one budget per line; it is read again whenever it changes.";
         check_ms: u64 = 500, [10..=3_600_000], " Interval at which the node looks at the file, milliseconds; it reads a changed file at the second look that finds it unchanged.";
@@ -914,6 +919,15 @@ impl Config {
             must(false, text);
         }
         self.check_openrtb(&mut must);
+        let url = &self.alerts.url;
+        must(
+            url.is_empty() || url.starts_with("http://") || url.starts_with("https://"),
+            "alerts.url: expected http://... or https://...".into(),
+        );
+        must(
+            url.is_empty() || !self.alerts.secret_file.is_empty(),
+            "alerts.secret_file is empty: alerts.url needs a secret that signs what is sent".into(),
+        );
         let hosts = [
             ("openrtb", &self.openrtb.hosts),
             ("spend", &self.spend.hosts),

@@ -30,6 +30,7 @@ use watch::node::{
     Action, AuditRecord, AuditSession, Edit, EditError, EditRows, Edited, FieldEdit, Fields,
     RowProblem,
 };
+use weir_budgets::alerts::Shares;
 use weir_budgets::budgets::{Budget, Line, Place};
 use weir_budgets::campaign_index::CampaignIndex;
 use weir_budgets::orders::Binding;
@@ -100,6 +101,8 @@ pub struct Statics {
     pub budgets: Arc<[watch::Budget]>,
     /// By the same index: is it changed by the API, on top of the budgets file?
     pub edited: Arc<[bool]>,
+    /// Those that alert, by id, and at which shares of their limits.
+    pub alerts: Arc<HashMap<u64, Shares>>,
 }
 
 /// The configuration, and changes of it by the API. A cheap handle.
@@ -169,6 +172,7 @@ struct Known {
     name: Box<str>,
     pacing: Pacing,
     orders: Option<Arc<Binding>>,
+    alerts: Shares,
     bids: bool,
     /// What its own line says, as JSON, but for a campaign's fields.
     said: Box<str>,
@@ -937,20 +941,22 @@ impl Seen {
     }
 
     fn statics(&self) -> Statics {
+        let alerts = self.known.iter().filter(|(_, known)| !known.alerts.is_empty());
         Statics {
             generation: self.generation,
             budgets: self.known.values().map(Known::shown).collect(),
             edited: self.known.keys().map(|id| self.overlays.contains_key(id)).collect(),
+            alerts: Arc::new(alerts.map(|(id, known)| (*id, known.alerts.clone())).collect()),
         }
     }
 }
 
 impl Known {
     fn new(budget: Budget, said: &Fields, revision: u64) -> Known {
-        let Budget { spec, name, pacing, campaign, orders, .. } = budget;
+        let Budget { spec, name, pacing, campaign, orders, alerts, .. } = budget;
         let said = serde_json::to_string(said).expect("a map with text keys");
         let (name, said, bids) = (name.into(), said.into(), campaign.is_some());
-        Known { spec, name, pacing, orders, bids, said, place: None, revision }
+        Known { spec, name, pacing, orders, alerts, bids, said, place: None, revision }
     }
 
     /// Its handle and its id, unless it ended: then the handle is free for another.
@@ -964,8 +970,8 @@ impl Known {
     }
 
     fn budget(&self) -> Budget {
-        let Known { spec, name, pacing, orders, .. } = self.clone();
-        Budget { spec, name: name.into(), pacing, line: 0, campaign: None, orders }
+        let Known { spec, name, pacing, orders, alerts, .. } = self.clone();
+        Budget { spec, name: name.into(), pacing, line: 0, campaign: None, orders, alerts }
     }
 
     fn shown(&self) -> watch::Budget {
@@ -999,9 +1005,10 @@ fn pacing(strategy: Strategy) -> watch::Pacing {
 
 /// Everything that the bank needs of a budget.
 fn plain(budget: &Budget) -> Budget {
-    let Budget { spec, name, pacing, line, orders, .. } = budget;
+    let Budget { spec, name, pacing, line, orders, alerts, .. } = budget;
     let (spec, name, pacing) = (spec.clone(), name.clone(), pacing.clone());
-    Budget { spec, name, pacing, line: *line, campaign: None, orders: orders.clone() }
+    let (orders, alerts) = (orders.clone(), alerts.clone());
+    Budget { spec, name, pacing, line: *line, campaign: None, orders, alerts }
 }
 
 fn reason(entry: &EditEntry, changed: &[(&Row, &Option<Budget>)]) -> EditReason {

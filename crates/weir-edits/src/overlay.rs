@@ -9,7 +9,7 @@ use serde_json::Value;
 use watch::node::{EDITABLE, FieldEdit, Fields};
 use weir_budgets::budgets::{self, Budget, Line};
 use weir_budgets::campaigns::fields::amount;
-use weir_budgets::{orders, windows};
+use weir_budgets::{alerts, orders, windows};
 use wire::Handle;
 
 use super::entry::Row;
@@ -421,6 +421,7 @@ pub(super) fn same(id: u64, unit: Unit, field: &str, a: &Value, b: &Value) -> bo
             "limit" | "daily" => alike(&|value| Some(amount(value, unit).ok()?.get().into())),
             "windows" => windows::same(&a, &b, unit),
             "orders" => orders::same(&a, &b),
+            "alerts" => alerts::same(&a, &b),
             "start" | "end" => {
                 alike(&|value| Some(Instant::parse(value.as_str()?).ok()?.ms().into()))
             }

@@ -217,6 +217,8 @@ type NewerWord = (&'static str, Value, &'static str, &'static str, Value, bool);
 
 #[test]
 fn the_newer_word_wins_field_by_field() {
+    let half = r#"{"id":1,"limit":"10","alerts":[0.5]}"#;
+    let same = r#"{"id":1,"limit":"10","alerts":"0.50"}"#;
     judge_newer_words([
         // The file goes on saying the same.
         (ONE, json!({"limit": "20"}), ONE, "limit", json!("20"), true),
@@ -270,6 +272,7 @@ fn the_newer_word_wins_field_by_field() {
             json!({"session": "desk"}),
             true,
         ),
+        (half, json!({"alerts": [1]}), same, "alerts", json!([1]), true),
         (
             r#"{"id":1,"limit":"10","orders":{"account":"A"}}"#,
             json!({"orders": null}),
@@ -445,6 +448,7 @@ fn rows_are_judged_as_lines_of_the_file_are() {
         (json!({"name": "a\nb"}), "name: it has control characters"),
         (json!({"start": "2028-01-01T00:00:00Z"}), "budget 1: end"),
         (json!({"orders": {}}), "orders: found nothing in it"),
+        (json!({"alerts": [50]}), "alerts: found [50], expected up to 8 shares"),
         (json!({"orders": {"session": "desc"}}), "orders.session: found \"desc\""),
     ] {
         let edited = bench.set(1, fields.clone());

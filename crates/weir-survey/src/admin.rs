@@ -38,6 +38,7 @@ use weir_pacer::Standing;
 use weir_till::BookLine;
 
 use crate::StartError;
+use crate::alerts::{self, AlertCounts};
 use crate::costs::metrics::Metrics;
 use crate::costs::{self, Format, SECONDS_MAX, SECONDS_MIN};
 use crate::counted::{FileCounts, Registry};
@@ -74,7 +75,10 @@ struct Shared {
     sources: Arc<Sources>,
     metrics: Metrics,
     costs: Arc<Semaphore>,
+    alerts: Arc<AlertCounts>,
     budgets: Mutex<BudgetsStatus>,
+    /// When the configuration was last refused, ms since 1970 UTC, and its first error.
+    reload_refused: Mutex<Option<(u64, String)>>,
     /// As it is in force.
     config: Mutex<Config>,
 }
@@ -109,6 +113,8 @@ impl Status {
             metrics: Metrics::new(Arc::clone(engine.sources())),
             sources: Arc::clone(engine.sources()),
             costs: Arc::new(Semaphore::new(COSTS_MAX)),
+            alerts: Arc::default(),
+            reload_refused: Mutex::default(),
             budgets: Mutex::default(),
             config: Mutex::new(config.clone()),
         }))
@@ -184,6 +190,29 @@ impl Status {
 
     pub(crate) fn counters(&self) -> &[Arc<WorkerCounters>] {
         &self.0.counters
+    }
+
+    /// The files that are refused at present, by name, with when that was and the first error.
+    pub(crate) fn refused_files(&self) -> [(&'static str, Option<(u64, String)>); alerts::FILES] {
+        let budgets = self.budgets();
+        let error = budgets.errors.first().cloned().unwrap_or_default();
+        let reload = self.0.reload_refused.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        [("budgets", budgets.refused_ms.map(|at_ms| (at_ms, error))), ("configuration", reload)]
+    }
+
+    /// Notes what became of a reload.
+    pub(crate) fn reloaded(&self, reloaded: &Result<Vec<String>, NotReloaded>) {
+        let now = probe::NodeClock::new().now_ms();
+        let refused = match reloaded {
+            Err(NotReloaded::UnderWay) => return,
+            Err(why) => why.clone().lines().into_iter().next().map(|first| (now, first)),
+            Ok(_) => None,
+        };
+        *self.0.reload_refused.lock().unwrap_or_else(PoisonError::into_inner) = refused;
+    }
+
+    pub(crate) fn alerts(&self) -> &Arc<AlertCounts> {
+        &self.0.alerts
     }
 
     /// Signs of life of the bank.

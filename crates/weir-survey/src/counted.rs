@@ -4,6 +4,7 @@
 //! node has, and those counters that are one number per reason of a list.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use counters::{Definition, Family, Kind, Unit, counters};
 use door_batch::gate::counts::BatchCounts;
@@ -38,6 +39,16 @@ counters! {
     #[derive(Clone, Copy, Debug, Default)]
     struct ClockCounts of u64, in "clock" {
         holds: "Times that the node's clock was held for 5 seconds, because the system's stepped.", failing("clock_held", "/docs/operations.md#the-clock");
+    }
+}
+
+counters! {
+    /// What became of alerts.
+    #[derive(Clone, Copy, Debug, Default)]
+    struct AlertsSent of u64, in "alerts" {
+        delivered: "Alerts that the receiver took.";
+        given_up: "Alerts that the receiver did not take in three days.", failing("alerts_given_up", "/docs/alerts.md");
+        waiting: "Alerts that wait for their next attempt.", level();
     }
 }
 
@@ -176,6 +187,7 @@ struct Places<'a> {
     profiles: Option<&'a gate_profile::Figures>,
     file: Option<&'a FileCounts>,
     clock: Option<&'a ClockCounts>,
+    alerts: Option<&'a AlertsSent>,
     memory: Option<Memory>,
     figures: Option<Progress>,
 }
@@ -185,6 +197,13 @@ impl Registry {
     pub(crate) fn read(status: &Status, report: &Report) -> Registry {
         let (profiles, file) = (status.profiles().figures(), status.file_counts());
         let clock = ClockCounts { holds: status.pulse().clock_held() };
+        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let alerts = status.alerts();
+        let alerts = AlertsSent {
+            delivered: of(&alerts.delivered),
+            given_up: of(&alerts.given_up),
+            waiting: of(&alerts.waiting),
+        };
         Registry::of(Places {
             loops: status.handles(),
             workers: status.counters(),
@@ -192,6 +211,7 @@ impl Registry {
             profiles: Some(&profiles),
             file: Some(&file),
             clock: Some(&clock),
+            alerts: Some(&alerts),
             memory: Some(Memory::read()),
             figures: Some(status.figures().progress()),
         })
@@ -206,7 +226,8 @@ impl Registry {
     }
 
     fn of(places: Places<'_>) -> Registry {
-        let Places { loops, workers, report, profiles, file, clock, memory, figures } = places;
+        let Places { loops, workers, report, profiles, file, clock, alerts, memory, figures } =
+            places;
         let openrtb = workers.iter().map(|worker| worker.of());
         let mut all = Registry::default();
         all.add(Totals::DEFINITIONS, report.iter().map(|report| report.totals.values()));
@@ -253,6 +274,7 @@ impl Registry {
         all.add(gate_profile::Figures::DEFINITIONS, profiles.iter().map(|found| found.values()));
         all.add(FileCounts::DEFINITIONS, file.iter().map(|file| file.values()));
         all.add(ClockCounts::DEFINITIONS, clock.iter().map(|clock| clock.values()));
+        all.add(AlertsSent::DEFINITIONS, alerts.iter().map(|alerts| alerts.values()));
         all.add(Memory::DEFINITIONS, memory.iter().map(Memory::values));
         all.each(PARTS, memory.map(|_| memory::by_part()));
         all.add(Progress::DEFINITIONS, figures.iter().map(Progress::values));

@@ -10,6 +10,7 @@
 //! - [`Node`] starts everything, in the order that makes a failed start leave nothing behind, and stops it.
 //! - `watcher` takes changes of the budgets file.
 //! - `watching` looks at all budgets some times per second; everything that is shown is read from what it found.
+//! - `alerts` sends webhooks of what the looks find.
 //! - `admin` has the calls for tools beside those of `watch`: `/stat`, `/books`, `/why`, `/costs`, `/profiles`, `/v1/reconcile`.
 //! - `reload` reads the configuration again.
 //! - [`costs`] makes the cost sheet of what the probes of `weir-node` recorded.
@@ -20,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 mod admin;
+mod alerts;
 pub mod costs;
 mod counted;
 mod file_changes;
@@ -30,6 +32,7 @@ mod watcher;
 mod watching;
 
 pub use admin::door_options;
+pub use alerts::receiver::judge_files;
 pub use counted::Registry;
 pub use pace_text::SAMPLE_MIN;
 pub use reload::{ConfigSource, NotReloaded};

@@ -100,7 +100,13 @@ impl Reloader {
         self.reload_now(&turn)
     }
 
-    fn reload_now(&self, _turn: &MutexGuard<'_, ()>) -> Result<Vec<String>, NotReloaded> {
+    fn reload_now(&self, turn: &MutexGuard<'_, ()>) -> Result<Vec<String>, NotReloaded> {
+        let reloaded = self.take_over(turn);
+        self.status.reloaded(&reloaded);
+        reloaded
+    }
+
+    fn take_over(&self, _turn: &MutexGuard<'_, ()>) -> Result<Vec<String>, NotReloaded> {
         let config = (self.source)()?;
         let changes = self.status.config().changes(&config);
         let refused: Vec<String> =

@@ -47,6 +47,9 @@ pub enum StartError {
     /// The log of what the API changed.
     #[error("edits: {0}")]
     Edits(#[from] LogError),
+    /// Where alerts are sent.
+    #[error("{0}")]
+    Alerts(String),
     /// The budgets file, line by line.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Budgets(Vec<LineError>),

@@ -113,6 +113,11 @@ pub fn warnings(config: &Config, file: &Path, now: money::Instant) -> Vec<String
         orders::crowded(&budgets, &file.display().to_string()).map(|told| told.to_string()),
     );
     told.extend(insecure_notices(config, file, &budgets));
+    let alerts = budgets.iter().filter(|budget| !budget.alerts.is_empty()).count();
+    told.extend((alerts > 0 && config.alerts.url.is_empty()).then(|| {
+        let file = file.display();
+        format!("{file}: {alerts} of its budgets alert nobody: alerts.url is empty, set it, or take `alerts` out of their lines")
+    }));
     told
 }
 

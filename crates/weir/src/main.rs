@@ -13,7 +13,7 @@ use door_transport::Transport;
 use tikv_jemalloc_ctl::{epoch, stats, thread};
 use weir_budgets::orders::{self, OrderTerms};
 use weir_budgets::{budgets, campaign_index};
-use weir_config::config::{self, Config, ConfigError};
+use weir_config::config::{self, Config, ConfigError, Judge};
 use weir_config::doors::{ADMIN, DOORS};
 use weir_node::certificates::Certificates;
 use weir_node::doors::{JUDGES, JUDGES_OF_FILES};
@@ -622,7 +622,8 @@ fn check(args: &CheckArgs, out: &mut Out) -> Result<ExitCode, String> {
 
 /// Returns what is wrong with the files that entries of doors name, also where something else is wrong with the configuration.
 fn files_of_doors(config: &Config, told: &[String]) -> Vec<String> {
-    let found = JUDGES_OF_FILES.iter().flat_map(|judge| judge(config));
+    let judges = JUDGES_OF_FILES.iter().copied().chain([weir_survey::judge_files as Judge]);
+    let found = judges.flat_map(|judge| judge(config));
     let found = found.map(|error| error.to_string());
     // What the configuration's own check has told is not told again.
     found.filter(|text| !told.contains(text)).collect()

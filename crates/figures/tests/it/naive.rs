@@ -126,23 +126,27 @@ fn named(records: &[Record]) -> BTreeMap<u64, i64> {
     let (mut parents, mut rows) = (BTreeMap::new(), BTreeMap::<_, i64>::new());
     let mut sums = BTreeMap::new();
     for record in records {
-        match record {
-            Record::Budget { spec } => _ = parents.insert(spec.id, spec.parent),
-            Record::Named { hold, .. } => {
-                for leg in &hold.legs {
-                    let booked: i64 = leg.amounts.spent.iter().map(|amount| amount.get()).sum();
-                    let before = rows.insert((hold.door, hold.key, leg.budget), booked);
-                    let mut next = Some(leg.budget);
-                    while let Some(id) = next {
-                        *sums.entry(id).or_default() += booked - before.unwrap_or(0);
-                        next = parents[&id];
-                    }
-                }
+        let hold = match record {
+            Record::Budget { spec } => {
+                parents.insert(spec.id, spec.parent);
+                continue;
             }
             Record::NamedEnded { door, key, .. } => {
                 rows.retain(|(of, at, _), _| (of, at) != (door, key));
+                continue;
             }
-            _ => {}
+            Record::Named { hold, .. } => hold,
+            Record::Timed(change) => &change.row.hold,
+            _ => continue,
+        };
+        for leg in &hold.legs {
+            let booked: i64 = leg.amounts.spent.iter().map(|amount| amount.get()).sum();
+            let before = rows.insert((hold.door, hold.key, leg.budget), booked);
+            let mut next = Some(leg.budget);
+            while let Some(id) = next {
+                *sums.entry(id).or_default() += booked - before.unwrap_or(0);
+                next = parents[&id];
+            }
         }
     }
     sums

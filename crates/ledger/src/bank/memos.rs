@@ -66,7 +66,17 @@ impl Bank {
     pub(super) fn step_memo(&mut self, worker: u16, request: MemoRequest, out: &mut Out) {
         let at_ms = self.stamp(worker, request.at_ms);
         let MemoRequest { memo, money, reply, .. } = request;
-        let answer = match self.judge_memo(&memo) {
+        let answer = self.take_memo(memo, money, at_ms, out);
+        out.memos.push((worker, reply, answer));
+    }
+
+    /// Records a memo of a door that has no worker, such as the admin door, if its judge has nothing against it.
+    pub fn keep_memo(&mut self, memo: Memo, out: &mut Out) -> MemoAnswer {
+        self.take_memo(memo, MemoMoney::Without, self.now_ms, out)
+    }
+
+    fn take_memo(&mut self, memo: Memo, money: MemoMoney, at_ms: u64, out: &mut Out) -> MemoAnswer {
+        match self.judge_memo(&memo) {
             Ok(MemoJudgement::New) => self.record_memo(memo, money, at_ms, out),
             Ok(MemoJudgement::Known(answer)) => {
                 self.counts.memos_known += 1;
@@ -77,8 +87,7 @@ impl Bank {
                 self.refuse_memo(MemoRefusal::Judged(verdict), money, at_ms, out)
             }
             Err(refusal) => self.refuse_memo(refusal, money, at_ms, out),
-        };
-        out.memos.push((worker, reply, answer));
+        }
     }
 
     fn judge_memo(&self, memo: &Memo) -> Result<MemoJudgement, MemoRefusal> {

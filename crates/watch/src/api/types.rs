@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::de::{Error, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{IntoParams, PartialSchema, ToSchema};
@@ -270,6 +271,10 @@ pub(super) struct Changes {
     #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "present")]
     #[schema(value_type = Option<BoundOrders>, required = false)]
     orders: Option<Option<BoundOrders>>,
+    /// Shares of its limits at which it alerts, in place of all before; null: none.
+    #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "present")]
+    #[schema(value_type = Option<Vec<f64>>, required = false, max_items = 8, example = json!([0.5, 0.8, 1]))]
+    alerts: Option<Option<Vec<Value>>>,
 }
 
 /// The orders of the FIX door that a budget limits: those that have all that is named here, at least one thing.
@@ -444,6 +449,10 @@ pub(super) struct NewBudget {
     #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "given")]
     #[schema(value_type = BoundOrders, required = false)]
     orders: Option<BoundOrders>,
+    /// Shares of its limits at which it alerts.
+    #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "given")]
+    #[schema(value_type = Vec<f64>, required = false, max_items = 8)]
+    alerts: Option<Vec<Value>>,
     /// The budget that binds it too: its id or its handle.
     #[serde(skip_serializing, default, deserialize_with = "given")]
     #[schema(value_type = Named, required = false)]

@@ -25,7 +25,7 @@ use gate_profile::Window;
 use money::CurrencyCode;
 
 use hours::Hours;
-pub(crate) use read::{CAMPAIGN_FIELDS, campaign};
+pub(crate) use read::{CAMPAIGN_FIELDS, campaign, parse_decimal};
 use video::VideoTargeting;
 
 /// The highest bid and the highest price: a million of the currency for a thousand impressions, in micros.

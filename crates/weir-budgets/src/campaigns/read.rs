@@ -472,7 +472,8 @@ fn decimal(value: &Value, range: RangeInclusive<u32>) -> Result<u32, String> {
     })
 }
 
-fn parse_decimal(text: &str) -> Option<u32> {
+/// Reads digits with at most four decimals, in ten-thousandths.
+pub(crate) fn parse_decimal(text: &str) -> Option<u32> {
     let (whole, decimals) = text.split_once('.').unwrap_or((text, "0"));
     let digits = |text: &str, most: usize| {
         let sound = (1..=most).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());

@@ -5,7 +5,7 @@ use std::sync::mpsc::{Sender as Reply, channel};
 use std::time::Duration;
 
 use gate_auction::Fates;
-use ledger::{Amount, BudgetSpec, EditReason, SpecError, WindowLimit};
+use ledger::{Amount, BudgetSpec, Door, EditReason, Memo, SpecError, WindowLimit};
 use weir_budgets::budgets::Budget;
 use weir_budgets::campaign_index::CampaignIndex;
 use weir_budgets::templates::Templates;
@@ -137,6 +137,24 @@ pub enum Command {
         id: u64,
         /// Answered at once.
         reply: Reply<Option<AboutBudget>>,
+    },
+    /// Record these memos; answered once they are sealed.
+    Keep {
+        /// Of a door without a worker.
+        memos: Vec<Memo>,
+        /// Whether each is recorded; or why nothing can be sealed.
+        reply: Reply<Result<Vec<bool>, String>>,
+    },
+    /// At most `max` memos of a door, in the order of keys, from `from` on.
+    Memos {
+        /// Whose.
+        door: Door,
+        /// The first key.
+        from: u128,
+        /// Memos at most.
+        max: usize,
+        /// Answered at once.
+        reply: Reply<Vec<(u128, Box<[u8]>)>>,
     },
     /// The counters.
     Report {

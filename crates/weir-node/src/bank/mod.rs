@@ -26,8 +26,8 @@ use door_transport::Waker;
 use figures_store::{Desk, Follow};
 use gate_pacing::{Before, Pace};
 use ledger::{
-    Bank, BudgetSpec, Claimed, EditReason, Keyed, MADE_SLOT, MemoAnswer, MemoRefusal, Out, Record,
-    Resolution, ToBank, ToWorker,
+    Bank, BudgetSpec, Claimed, Door, EditReason, Keyed, MADE_SLOT, Memo, MemoAnswer, MemoRefusal,
+    Out, Record, Resolution, ToBank, ToWorker,
 };
 use ledger_journal::{
     Disk, Journal, JournalOptions, Watermarks, Writer, WriterProbes, WriterStage,
@@ -644,10 +644,7 @@ impl BankThread {
                 self.reply_once_sealed(applied, reply);
                 LINES_MAX
             }
-            Command::Templates { templates } => {
-                self.take_templates(templates);
-                1
-            }
+            Command::Templates { templates } => self.take_templates(templates),
             Command::Why { campaign, reply } => {
                 self.ask_workers(|| Down::Why { campaign, reply: reply.clone() });
                 1
@@ -691,6 +688,10 @@ impl BankThread {
             }
             Command::Find { handle, reply } => tell(&reply, self.find(&handle), 1),
             Command::About { id, reply } => tell(&reply, self.about(id), 1),
+            Command::Keep { memos, reply } => self.keep_memos(memos, reply),
+            Command::Memos { door, from, max, reply } => {
+                tell(&reply, self.memos(door, from, max), max)
+            }
             Command::Report { reply } => tell(&reply, self.report(), 1),
             Command::Seal { reply } => self.seal(reply),
             Command::Stop => {
@@ -703,6 +704,26 @@ impl BankThread {
     fn seal(&mut self, reply: Reply<()>) -> usize {
         self.once_sealed(move || _ = reply.send(()));
         1
+    }
+
+    fn memos(&self, door: Door, from: u128, max: usize) -> Vec<(u128, Box<[u8]>)> {
+        let page = self.bank.memos(door).from(from).take(max);
+        page.map(|(key, bytes)| (key, bytes.into())).collect()
+    }
+
+    /// Records memos of a door without a worker, and says of each whether it is.
+    fn keep_memos(&mut self, memos: Vec<Memo>, reply: Reply<Result<Vec<bool>, String>>) -> usize {
+        let (lines, can_seal) = (memos.len(), self.can_seal());
+        let keep = |memo| match self.bank.keep_memo(memo, &mut self.out) {
+            MemoAnswer::Refused(why) => {
+                tracing::error!(%why, "a memo is not recorded");
+                false
+            }
+            _ => true,
+        };
+        let kept = can_seal.map(|()| memos.into_iter().map(keep).collect());
+        self.reply_once_sealed(kept, reply);
+        lines
     }
 
     /// Nothing before this instant will be billed: somebody says so.
@@ -1003,7 +1024,9 @@ impl BankThread {
             let spec = self.bank.spec(slot).clone();
             let handle = spec.handle.as_ref().filter(|_| slot >= MADE_SLOT);
             let template = handle.and_then(|handle| self.openings.template_of(handle));
-            SlotSpec { spec, strategy: strategy(slot), template: template.map(Box::from) }
+            let alerts = template.map(|template| template.alerts.clone()).unwrap_or_default();
+            let template = template.map(|template| template.pattern.as_str().into());
+            SlotSpec { spec, strategy: strategy(slot), template, alerts }
         };
         self.slots_in(from_slot, max).map(spec).collect()
     }

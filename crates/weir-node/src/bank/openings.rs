@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ledger::spec::LEVELS_MAX;
 use ledger::{Bank, BudgetSpec, MADE_SLOT, OpenError, Owner, SpecError, ToWorker};
-use weir_budgets::templates::{Parent, Templates};
+use weir_budgets::templates::{Parent, Template, Templates};
 use weir_till::Made;
 use wire::{Handle, Verdict};
 
@@ -30,9 +30,9 @@ pub(super) struct Openings {
 }
 
 impl Openings {
-    /// The pattern of the template that makes the budget with this handle.
-    pub(super) fn template_of(&self, handle: &Handle) -> Option<&str> {
-        self.templates.of(handle.as_str()).map(|template| template.pattern.as_str())
+    /// The template that makes the budget with this handle.
+    pub(super) fn template_of(&self, handle: &Handle) -> Option<&Template> {
+        self.templates.of(handle.as_str())
     }
 
     /// A worker asks for a budget.
@@ -72,8 +72,9 @@ impl BankThread {
         done + if refuse { 0 } else { self.sweep() }
     }
 
-    /// Other templates are in force: for budgets from now on, and bit by bit for those that were made.
-    pub(super) fn take_templates(&mut self, templates: Arc<Templates>) {
+    /// Other templates are in force: for budgets from now on, and bit by bit for those that were made. Of
+    /// those it looks at none yet.
+    pub(super) fn take_templates(&mut self, templates: Arc<Templates>) -> usize {
         if self.openings.templates != templates {
             self.openings.sweep = Some(MADE_SLOT);
         }
@@ -81,6 +82,7 @@ impl BankThread {
             link.backlog.push_back(Down::Templates(Arc::clone(&templates)));
         }
         self.openings.templates = templates;
+        1
     }
 
     /// Once the records are with the journal: answers wait for it, and so does what is said of budgets that ended.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use ledger::{Bank, PurseOptions};
+use ledger::{Bank, Door, MemoJudge, MemoJudgement, PurseOptions};
 use ledger_journal::{Disk, JournalOptions, Keep, ReadError, RecoverError, Watermarks, Writer};
 use probe::NodeClock;
 use weir_config::config::Config;
@@ -16,6 +16,9 @@ use wire::journal::SCHEMA_VERSION;
 use super::{Start, figures, keys, named, pacing_store};
 use crate::error::StartError;
 use crate::known::{self, Permits};
+
+/// The node's own memos are as it wants them.
+const OF_NODE: (Door, MemoJudge) = (Door::Admin, |_, _| MemoJudgement::New);
 
 /// Reads the journal back, starts the run, and begins the segment that the run writes to: a disk that cannot take
 /// it is known before any door opens.
@@ -30,7 +33,7 @@ pub(crate) fn recover(
     let failed = |source| StartError::Journal { path: path.clone(), source };
     let known = known::before_start(&config.node.data_dir, permits)?;
     let disk = Disk::open(&path, config.journal.durability).map_err(failed)?;
-    let memo_judges = doors.iter().filter_map(|door| door.judge).collect();
+    let memo_judges = doors.iter().filter_map(|door| door.judge).chain([OF_NODE]).collect();
     let options = ledger::Options { memo_judges, ..bank_options(config, workers, purses) };
     let began = std::time::Instant::now();
     let recovered = read_back(&disk, &options, config.node.id, &known);

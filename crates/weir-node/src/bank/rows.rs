@@ -5,6 +5,7 @@ use std::sync::Arc;
 use gate_pacing::Strategy;
 use ledger::{Amount, Bank, BudgetSpec, Line, Period, Status, WindowLimit};
 use money::{Instant, Window};
+use weir_budgets::alerts::Shares;
 use weir_budgets::campaign_index::CampaignIndex;
 use weir_pacer::Standing;
 use weir_till::{BookLine, cells::SlotCells};
@@ -37,6 +38,8 @@ pub struct SurveyRow {
     pub calendar_left: Option<Amount>,
     /// Its windows in the order of [`Period::ALL`], and what is used of each.
     pub windows: [Option<(WindowLimit, Amount)>; Period::ALL.len()],
+    /// In the same order: the first instant after the window, ms; of a bucket now.
+    pub window_ends_ms: [u64; Period::ALL.len()],
     /// What facts of named holds raised beyond all limits: see [`Bank::forced`].
     pub forced: u64,
     /// Beside its limit, what may be out because so much of it is expired.
@@ -95,9 +98,12 @@ impl SurveyRow {
         let today = |line| bank.day_line(slot, line).get();
         let spent = Line::SPENT.map(today);
         let mut windows = [None; Period::ALL.len()];
-        for (window, used, _) in bank.windows(slot) {
+        let mut window_ends_ms = [0; Period::ALL.len()];
+        for (window, used, end_ms) in bank.windows(slot) {
             let place = Period::ALL.iter().position(|period| *period == window.period);
-            windows[place.expect("all periods are there")] = Some((window, used));
+            let place = place.expect("all periods are there");
+            windows[place] = Some((window, used));
+            window_ends_ms[place] = end_ms;
         }
         let left = windows.iter().flatten().map(|(window, used)| less(window.limit, *used));
         let debt = line.debt();
@@ -113,6 +119,7 @@ impl SurveyRow {
             day_spent: Amount::new(spent.into_iter().fold(0, i64::saturating_add)),
             calendar_left: left.min(),
             windows,
+            window_ends_ms,
             forced: bank.forced(slot),
             tolerated: tolerated(spec),
             reserve: less(part_of(spec.limit, spec.late_reserve_bp, 10_000), debt)
@@ -232,4 +239,6 @@ pub struct SlotSpec {
     pub strategy: Option<Strategy>,
     /// The pattern of the template in force that it was made from.
     pub template: Option<Box<str>>,
+    /// At which shares of its limits it alerts, if it was made from one.
+    pub alerts: Shares,
 }

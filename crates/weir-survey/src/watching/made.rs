@@ -10,6 +10,7 @@ use ledger::{Amount, MADE_SLOT};
 use money::Instant;
 use watch::board::MadeRows;
 use watch::{Budget, Flags, Reason, State, Status};
+use weir_budgets::alerts::Shares;
 use weir_node::bank::rows::{Scene, SurveyRow};
 use weir_node::bank::{Command, ask};
 
@@ -47,6 +48,8 @@ struct Listed {
     slot: u32,
     budget: Budget,
     state: State,
+    /// At which shares of its limits it alerts.
+    alerts: Shares,
 }
 
 impl Default for Made {
@@ -137,7 +140,7 @@ impl Made {
                 budget.name = handle.clone();
             }
             let state = before.get(&budget.id).copied().unwrap_or_default();
-            Listed { slot: slot_of[&budget.id] - MADE_SLOT, budget, state }
+            Listed { slot: slot_of[&budget.id] - MADE_SLOT, budget, state, alerts: known.alerts }
         });
         self.list = listed.collect();
         (self.from, self.templates) = (from.into(), templates.into());
@@ -166,6 +169,11 @@ impl Made {
     /// The budgets with a row, in the order of ids.
     pub(super) fn budgets(&self) -> impl Iterator<Item = (&Budget, u32)> {
         self.list.iter().map(|one| (&one.budget, MADE_SLOT + one.slot))
+    }
+
+    /// Those that are still there, with how they stand and at which shares of their limits they alert.
+    pub(super) fn alerting(&self) -> impl Iterator<Item = (&Budget, &SurveyRow, &Shares)> {
+        self.list.iter().filter_map(|one| Some((&one.budget, self.row(one)?, &one.alerts)))
     }
 
     /// Their states; `above` tells how a configured budget stands with those above it.
@@ -270,6 +278,7 @@ mod tests {
             slot,
             budget: budget(*id),
             state: State::default(),
+            alerts: Shares::default(),
         });
         Made { rows: rows.collect(), list: list.collect(), live: 1_000_000, ..Made::default() }
     }

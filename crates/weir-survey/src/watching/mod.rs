@@ -41,6 +41,7 @@ use weir_node::memory::{self, Part};
 
 use crate::StartError;
 use crate::admin::Status;
+use crate::alerts::{Alerts, receiver};
 use crate::costs::metrics::NOTE_EVERY;
 use minutes::MinuteRow;
 pub(crate) use node::Watched;
@@ -111,7 +112,12 @@ impl Watched {
         let (status, outlet) = (self.status.clone(), Published { board, history });
         let shared = (Arc::clone(&self.latest), Arc::clone(&self.tallies));
         let (commands, edits) = (self.commands.clone(), self.edits.clone());
-        let mut survey = Survey::new(commands, status.clone(), edits, shared, outlet);
+        let receiver = receiver::start(&self.config).map_err(StartError::Alerts)?;
+        let node = self.config.node.id;
+        let alerts = receiver.map(|receiver| {
+            Alerts::new(node, commands.clone(), Arc::clone(status.alerts()), receiver)
+        });
+        let mut survey = Survey::new(commands, status.clone(), edits, shared, outlet, alerts);
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         memory::built(Part::Surveys, || survey.look());
@@ -178,7 +184,7 @@ impl Outlet for Published {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use gate_pacing::{Progress, Strategy};
     use ledger::{Amount, Status};
     use money::{Unit, Window};
@@ -188,7 +194,7 @@ mod tests {
     use weir_till::BookLine;
 
     /// An active budget of which nothing is spent.
-    pub(super) fn row(id: u64, limit: i64) -> SurveyRow {
+    pub(crate) fn row(id: u64, limit: i64) -> SurveyRow {
         let zero = Amount::ZERO;
         let line = BookLine {
             id,
@@ -216,6 +222,7 @@ mod tests {
             day_spent: zero,
             calendar_left: None,
             windows: [None; 5],
+            window_ends_ms: [0; 5],
             tolerated: zero,
             reserve: zero,
             standing: None,

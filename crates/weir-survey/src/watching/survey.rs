@@ -26,6 +26,7 @@ use super::short::{Short, Shorts};
 use super::sliding::Sliding;
 use super::tallies::{Counts, Tallies, Top};
 use crate::admin;
+use crate::alerts::{Alerts, Looked, is_told_of};
 use crate::pace_text;
 
 /// Budgets that the bank tells of in one go: some ten microseconds of its time.
@@ -86,6 +87,7 @@ pub(super) struct Survey<C, O> {
     latest: Arc<Latest>,
     tallies: SharedTallies,
     outlet: O,
+    alerts: Option<Alerts>,
     rows: Vec<SurveyRow>,
     slice: Vec<SurveyRow>,
     spends: Sliding,
@@ -125,6 +127,7 @@ impl<C: Catalogue, O: Outlet> Survey<C, O> {
         catalogue: C,
         (latest, tallies): (Arc<Latest>, SharedTallies),
         outlet: O,
+        alerts: Option<Alerts>,
     ) -> Survey<C, O> {
         Survey {
             commands,
@@ -133,6 +136,7 @@ impl<C: Catalogue, O: Outlet> Survey<C, O> {
             latest,
             tallies,
             outlet,
+            alerts,
             rows: Vec::new(),
             slice: Vec::new(),
             spends: Sliding::new(MINUTE_MS),
@@ -186,6 +190,7 @@ impl<C: Catalogue, O: Outlet> Survey<C, O> {
         let survey = load::Surveyed { as_of_ms: now_ms, scene, proof, took_ms };
         let figures = self.load.figures(&self.status, survey);
         self.record_minute(&figures);
+        self.alert(&statics, now_ms);
         self.latest.set(Found { figures, slots: Arc::clone(&self.roll.by_id) });
         Some(())
     }
@@ -393,6 +398,21 @@ impl<C: Catalogue, O: Outlet> Survey<C, O> {
         states.extend(self.made.states(now, amiss, &above));
         self.roll = roll;
         states.into()
+    }
+
+    /// Looks at the budgets that alert.
+    fn alert(&mut self, statics: &Statics, now_ms: u64) {
+        let Some(alerts) = &mut self.alerts else { return };
+        let (roll, rows) = (&self.roll, &self.rows);
+        let configured = roll.budgets.iter().zip(&roll.slots).filter_map(|(budget, slot)| {
+            Some((budget, rows.get(*slot as usize)?, statics.alerts.get(&budget.id)?))
+        });
+        let all = configured.chain(self.made.alerting());
+        let budgets: Vec<_> = all.filter(|(_, row, shares)| is_told_of(row, shares)).collect();
+        let files = self.status.refused_files();
+        if alerts.look(&Looked { now_ms, budgets: &budgets, files }).is_none() {
+            tracing::warn!("the bank did not tell what alerts were sent; the next look asks again");
+        }
     }
 
     fn record_minute(&mut self, figures: &Figures) {

@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout)] // reason: what was skipped, and why, is a result
 
 mod admin_tools;
+mod alerts;
 mod campaign_files;
 mod cli;
 mod client;
