@@ -15,13 +15,13 @@ use ledger_journal::{format, prepare_short, segment_head, segments};
 
 use wire::Handle;
 
-use crate::timed::Told;
 use crate::Bug;
 use crate::engine::{NodeLog, SharedEngine};
 use crate::files::SimFolder;
 use crate::named::Message;
 use crate::planted::NodeFolder;
 use crate::rng::Rng;
+use crate::timed::Told;
 
 /// The node's number, in its tokens and its files.
 pub(crate) const NODE: u16 = 1;
