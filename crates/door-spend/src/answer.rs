@@ -4,6 +4,7 @@ use door_http::{Refusal, Response};
 use money::{Amount, Instant, Unit};
 use wire::Verdict;
 
+use crate::call::Budget;
 use crate::problem::{BadCall, Fault, Field, Kind, about, status_of};
 use crate::read::EXACT_MAX;
 use crate::write::{push, push_amount, push_instant, push_number, push_text, push_token};
@@ -68,12 +69,14 @@ pub enum Outcome {
     Refused {
         /// Why.
         verdict: Verdict,
-        /// When it is worth asking again, seconds; 0 = it is not, or nobody knows.
-        retry_after_s: u32,
+        /// When it is worth asking again, ms; 0 = it is not, or nobody knows.
+        retry_after_ms: u64,
         /// What is wrong in particular; without it what the verdict means.
         detail: Option<Box<str>>,
         /// The member that is wrong, where it is one.
         field: Option<Box<Field>>,
+        /// Which limit it was, for programs.
+        limit: Option<Box<Limit>>,
     },
     /// No budget is in force yet, so nobody knows whether there is the one that the call names.
     Starting,
@@ -90,6 +93,17 @@ pub enum Outcome {
         /// Its body; empty: the verdict says all.
         body: Box<[u8]>,
     },
+}
+
+/// Which limit refused an ask, as far as it is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Limit {
+    /// The budget that was asked for, which need not be the one whose limit it is: that may be above it.
+    pub budget: Option<Budget>,
+    /// Which window; `None`: none, or the limit of a life.
+    pub window: Option<&'static str>,
+    /// What could be had.
+    pub left: Option<(Amount, Unit)>,
 }
 
 /// Where a budget stands, for display: money moves while it is looked at.
@@ -119,65 +133,82 @@ impl Outcome {
     /// A refusal with nothing to add.
     #[must_use]
     pub fn refused(verdict: Verdict) -> Outcome {
-        Outcome::Refused { verdict, retry_after_s: soon_s(verdict), detail: None, field: None }
+        Outcome::refused_for(verdict, soon_ms(verdict))
     }
 
     /// A refusal that says what is wrong in particular.
     #[must_use]
     pub fn told(verdict: Verdict, detail: &str) -> Outcome {
-        let retry_after_s = soon_s(verdict);
-        Outcome::Refused { verdict, retry_after_s, detail: Some(detail.into()), field: None }
+        Outcome::refused(verdict).saying(detail.into())
+    }
+
+    fn saying(mut self, text: String) -> Outcome {
+        if let Outcome::Refused { detail, .. } = &mut self {
+            *detail = Some(text.into());
+        }
+        self
+    }
+
+    /// The same refusal of an ask, with what is known of the limit.
+    #[must_use]
+    pub fn by(mut self, change: impl FnOnce(&mut Limit)) -> Outcome {
+        if let Outcome::Refused { limit, .. } = &mut self {
+            change(limit.get_or_insert_default());
+        }
+        self
     }
 
     /// A refusal because of a member.
     #[must_use]
     pub fn of_field(verdict: Verdict, detail: &str, field: Field) -> Outcome {
-        let field = Some(Box::new(field));
-        Outcome::Refused { verdict, retry_after_s: 0, detail: Some(detail.into()), field }
+        let (field, detail) = (Some(Box::new(field)), Some(detail.into()));
+        Outcome::Refused { verdict, retry_after_ms: 0, detail, field, limit: None }
     }
 
     /// A refusal after which it is worth asking again in so many milliseconds: when a window ends, or a bucket has enough.
     #[must_use]
-    pub fn refused_for(verdict: Verdict, wait_ms: u64) -> Outcome {
-        let retry_after_s = u32::try_from(wait_ms.div_ceil(1_000)).unwrap_or(u32::MAX).max(1);
-        Outcome::Refused { verdict, retry_after_s, detail: None, field: None }
+    pub fn refused_for(verdict: Verdict, retry_after_ms: u64) -> Outcome {
+        let is_soon = matches!(status_of(verdict), 429 | 503);
+        let retry_after_ms = if is_soon { retry_after_ms.max(1) } else { 0 };
+        Outcome::Refused { verdict, retry_after_ms, detail: None, field: None, limit: None }
     }
 
     /// The same refusal, with what was left of the limit, which was less than the ask.
     #[must_use]
-    pub fn with_left(mut self, left: Amount, unit: Unit) -> Outcome {
-        if let Outcome::Refused { verdict, detail, .. } = &mut self {
-            let meaning = about(*verdict).1;
-            *detail = Some(format!("{} {unit} is left: {meaning}", unit.format(left)).into());
-        }
-        self
+    pub fn with_left(self, left: Amount, unit: Unit) -> Outcome {
+        let meaning = self.verdict().map_or("", |verdict| about(verdict).1);
+        let text = format!("{} {unit} is left: {meaning}", unit.format(left));
+        self.saying(text).by(|limit| limit.left = Some((left, unit)))
     }
 
     /// The same refusal, of a window: what was left of its limit, and from when on there is more, ms since 1970.
     #[must_use]
-    pub fn with_left_of(mut self, left: Amount, unit: Unit, period: &str, at_ms: u64) -> Outcome {
-        if let Outcome::Refused { detail, .. } = &mut self {
-            let (left, at) = (unit.format(left), Instant::from_ms(at_ms));
-            let text = format!(
-                "{left} {unit} is left of the {period}'s limit, of the budget or of a parent; from {at} on there is more: ask again then, or sooner where holds give money back"
-            );
-            *detail = Some(text.into());
-        }
-        self
+    pub fn with_left_of(
+        self,
+        left: Amount,
+        unit: Unit,
+        period: &'static str,
+        at_ms: u64,
+    ) -> Outcome {
+        let (shown, at) = (unit.format(left), Instant::from_ms(at_ms));
+        let text = format!(
+            "{shown} {unit} is left of the {period}'s limit, of the budget or of a parent; from {at} on there is more: ask again then, or sooner where holds give money back"
+        );
+        self.saying(text)
+            .by(|limit| (limit.window, limit.left) = (Some(period), Some((left, unit))))
     }
 
     /// The same refusal, of a window that has no room for the ask at any time: it is final.
     #[must_use]
-    pub fn larger_than(mut self, limit: Amount, unit: Unit, period: &str) -> Outcome {
-        if let Outcome::Refused { detail, retry_after_s, .. } = &mut self {
-            let limit = unit.format(limit);
-            *retry_after_s = 0;
-            let text = format!(
-                "an ask of more than {limit} {unit}, the {period}'s whole limit of the budget or of a parent, is never granted: ask for less at a time, or raise the limit"
-            );
-            *detail = Some(text.into());
+    pub fn larger_than(mut self, limit: Amount, unit: Unit, period: &'static str) -> Outcome {
+        if let Outcome::Refused { retry_after_ms, .. } = &mut self {
+            *retry_after_ms = 0;
         }
-        self
+        let limit = unit.format(limit);
+        let text = format!(
+            "an ask of more than {limit} {unit}, the {period}'s whole limit of the budget or of a parent, is never granted: ask for less at a time, or raise the limit"
+        );
+        self.saying(text).by(|limit| limit.window = Some(period))
     }
 
     /// The status that it has alone.
@@ -187,8 +218,9 @@ impl Outcome {
             Self::Faulty(fault, _) => fault.status(),
             Self::Bad(why) => why.kind().status,
             Self::Starting => STARTING.status,
-            Self::Refused { verdict, retry_after_s, .. }
-            | Self::Kept { verdict, retry_after_s, .. } => kind_of(*verdict, *retry_after_s).status,
+            Self::Refused { verdict, .. } | Self::Kept { verdict, .. } => {
+                kind_of(*verdict, self.retry_after_ms()).status
+            }
             _ => self.verdict().map_or(200, status_of),
         }
     }
@@ -262,7 +294,7 @@ impl Outcome {
             return vec![TOLD_STARTING];
         }
         let mut bytes = vec![TOLD];
-        bytes.extend_from_slice(&self.retry_after_s().to_le_bytes());
+        bytes.extend_from_slice(&seconds(self.retry_after_ms()).to_le_bytes());
         self.write(&mut bytes);
         bytes
     }
@@ -297,18 +329,17 @@ impl Outcome {
         };
         read.unwrap_or_else(|| Outcome::Kept {
             verdict,
-            retry_after_s: soon_s(verdict),
+            retry_after_s: seconds(soon_ms(verdict)),
             body: bytes,
         })
     }
 
-    fn retry_after_s(&self) -> u32 {
+    fn retry_after_ms(&self) -> u64 {
         match self {
-            Self::Refused { retry_after_s, .. } | Self::Kept { retry_after_s, .. } => {
-                *retry_after_s
-            }
-            Self::Faulty(fault, _) => u32::from(fault.status() == 503),
-            Self::Starting => 1,
+            Self::Refused { retry_after_ms, .. } => *retry_after_ms,
+            Self::Kept { retry_after_s, .. } => u64::from(*retry_after_s) * 1_000,
+            Self::Faulty(fault, _) => u64::from(fault.status() == 503) * SOON_MS,
+            Self::Starting => SOON_MS,
             _ => 0,
         }
     }
@@ -350,14 +381,23 @@ impl Outcome {
                 push_repeat(out, *repeat);
                 push(out, "}");
             }
-            Self::Refused { verdict, retry_after_s, detail, field } => {
+            Self::Refused { verdict, detail, field, limit, .. } => {
                 let detail = detail.as_deref().unwrap_or(about(*verdict).1);
-                problem(out, kind_of(*verdict, *retry_after_s), detail, field.as_deref());
+                let kind = kind_of(*verdict, self.retry_after_ms());
+                problem(out, kind, detail, field.as_deref());
+                self.push_limit(out, limit.as_deref());
             }
-            Self::Starting => problem(out, STARTING, NONE_IN_FORCE, None),
-            Self::Faulty(fault, detail) => problem(out, fault.kind(), detail, None),
+            Self::Starting => {
+                problem(out, STARTING, NONE_IN_FORCE, None);
+                self.push_limit(out, None);
+            }
+            Self::Faulty(fault, detail) => {
+                problem(out, fault.kind(), detail, None);
+                self.push_limit(out, None);
+            }
             Self::Bad(why) => {
                 problem(out, why.kind(), &why.to_string(), why.field().as_ref());
+                push(out, "}");
             }
             Self::Kept { body, .. } if !body.is_empty() => out.extend_from_slice(body),
             Self::Kept { verdict, .. } if status_of(*verdict) == 200 => {
@@ -367,22 +407,58 @@ impl Outcome {
             }
             Self::Kept { verdict, .. } => {
                 problem(out, Kind::of(*verdict), about(*verdict).1, None);
+                self.push_limit(out, None);
             }
         }
+    }
+
+    /// Ends the object of a refusal, with what programs want to know of the limit.
+    fn push_limit(&self, out: &mut Vec<u8>, limit: Option<&Limit>) {
+        let Limit { budget, window, left } = limit.cloned().unwrap_or_default();
+        if let Some(budget) = budget {
+            push(out, ",\"budget\":");
+            match budget {
+                Budget::Id(id) => push_number(out, id),
+                Budget::Digits(id) => push_text(out, &id.to_string()),
+                Budget::Handle(handle) => push_text(out, handle.as_str()),
+            }
+        }
+        if let Some(window) = window {
+            push(out, ",\"window\":");
+            push_text(out, window);
+        }
+        if let Some((left, unit)) = left {
+            push(out, ",\"left\":\"");
+            push_amount(out, unit, left);
+            push(out, "\"");
+        }
+        let retry_after_ms = self.retry_after_ms();
+        if retry_after_ms > 0 {
+            push(out, ",\"retry_after_ms\":");
+            push_number(out, retry_after_ms);
+        }
+        push(out, "}");
     }
 }
 
 /// The kind of a refusal. What is worth asking again at no time is final, whatever its verdict: 402 in place of 429.
-fn kind_of(verdict: Verdict, retry_after_s: u32) -> Kind {
+fn kind_of(verdict: Verdict, retry_after_ms: u64) -> Kind {
     let kind = Kind::of(verdict);
-    let status = if kind.status == 429 && retry_after_s == 0 { 402 } else { kind.status };
+    let status = if kind.status == 429 && retry_after_ms == 0 { 402 } else { kind.status };
     Kind { status, ..kind }
 }
 
-/// When it is worth asking again after a refusal of which no more is known, seconds: money comes back when holds end, and plans and
-/// queues move on, within a second.
-fn soon_s(verdict: Verdict) -> u32 {
-    u32::from(matches!(status_of(verdict), 429 | 503))
+/// When it is worth asking again after a refusal of which no more is known, ms: money comes back when holds end, and plans and queues move on,
+/// within a second.
+const SOON_MS: u64 = 1_000;
+
+fn soon_ms(verdict: Verdict) -> u64 {
+    if matches!(status_of(verdict), 429 | 503) { SOON_MS } else { 0 }
+}
+
+/// As the header has it, which knows whole seconds.
+fn seconds(ms: u64) -> u32 {
+    u32::try_from(ms.div_ceil(1_000)).unwrap_or(u32::MAX)
 }
 
 /// The forms of kept answers, by their first byte. They are in journals: a form stays what it is.
@@ -451,6 +527,7 @@ fn push_repeat(out: &mut Vec<u8>, repeat: bool) {
     push(out, if repeat { ",\"repeat\":true" } else { ",\"repeat\":false" });
 }
 
+/// Writes the object of an error but for its end.
 fn problem(out: &mut Vec<u8>, kind: Kind, detail: &str, field: Option<&Field>) {
     push(out, "{\"type\":\"/docs#");
     push(out, kind.verdict);
@@ -474,7 +551,6 @@ fn problem(out: &mut Vec<u8>, kind: Kind, detail: &str, field: Option<&Field>) {
         push(out, ",\"expected\":");
         push_text(out, expected);
     }
-    push(out, "}");
 }
 
 /// Where answers are written; one per worker.
@@ -495,7 +571,7 @@ impl AnswerRoom {
     pub fn one(&mut self, outcome: &Outcome) -> Response<'_> {
         self.begin();
         outcome.write(&mut self.body);
-        let retry_after_s = outcome.retry_after_s();
+        let retry_after_s = seconds(outcome.retry_after_ms());
         if retry_after_s > 0 {
             push(&mut self.headers, "Retry-After: ");
             push_number(&mut self.headers, retry_after_s.into());
@@ -567,6 +643,7 @@ impl AnswerRoom {
     pub fn fault(&mut self, fault: Fault, detail: &str, headers: &'static [u8]) -> Response<'_> {
         self.begin();
         problem(&mut self.body, fault.kind(), detail, None);
+        push(&mut self.body, "}");
         let status = fault.status();
         Response { status, content_type: Some(PROBLEM), headers, body: &self.body }
     }
@@ -698,7 +775,14 @@ mod tests {
         assert_eq!((exhausted.status, exhausted.headers), (402, &b""[..]));
         assert_eq!(exhausted.content_type, Some("application/problem+json"));
         assert_eq!(read(&exhausted)["verdict"], "exhausted");
-        assert_eq!(room.one(&Outcome::refused(Verdict::Paced)).headers, b"Retry-After: 1\r\n");
+        for verdict in Verdict::ALL.into_iter().filter(|verdict| status_of(*verdict) >= 400) {
+            let problem = room.one(&Outcome::refused(verdict));
+            let (status, later) = (problem.status, matches!(problem.status, 429 | 503));
+            let retry = if later { &b"Retry-After: 1\r\n"[..] } else { b"" };
+            assert_eq!(problem.headers, retry, "{verdict:?}");
+            let ms = later.then_some(1_000);
+            assert_eq!(read(&problem)["retry_after_ms"].as_u64(), ms, "{verdict:?}: {status}");
+        }
         assert_eq!(room.one(&Outcome::refused(Verdict::Expired)).status, 410);
         let stopping = room.one(&Outcome::Faulty(Fault::ShuttingDown, "it stops"));
         assert_eq!((stopping.status, stopping.headers), (503, &b"Retry-After: 1\r\n"[..]));
@@ -779,6 +863,9 @@ mod tests {
         let (limit, unit) = (Amount::new(5), usd());
         let never = Outcome::refused(Verdict::DayExhausted).larger_than(limit, unit, "day");
         assert_eq!((room.one(&never).status, room.one(&never).headers), (402, &b""[..]));
+        let never = read(&room.one(&never.by(|limit| limit.budget = Some(Budget::Digits(7)))));
+        assert_eq!((&never["budget"], &never["window"]), (&json!("7"), &json!("day")));
+        assert_eq!((&never["left"], &never["retry_after_ms"]), (&Value::Null, &Value::Null));
         let day = Outcome::refused_for(Verdict::DayExhausted, 3_707_500);
         let told = Outcome::kept(Verdict::DayExhausted, day.to_tell().into());
         assert_eq!(room.one(&told).headers, b"Retry-After: 3708\r\n");

@@ -55,6 +55,8 @@ impl CallKind {
 pub enum Budget {
     /// Its number.
     Id(u64),
+    /// The same, written as a text.
+    Digits(u64),
     /// Its text name; of the grammar of [`wire::Handle`].
     Handle(Text<{ wire::HANDLE_BYTES_MAX }>),
 }
@@ -73,7 +75,7 @@ impl Budget {
     #[must_use]
     pub fn name(&self) -> BudgetName<'_> {
         match self {
-            Self::Id(id) => BudgetName::Id(*id),
+            Self::Id(id) | Self::Digits(id) => BudgetName::Id(*id),
             Self::Handle(handle) => BudgetName::Handle(handle.as_str()),
         }
     }

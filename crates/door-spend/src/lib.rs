@@ -23,7 +23,7 @@ mod read;
 mod text;
 mod write;
 
-pub use answer::{AnswerRoom, Outcome, Standing, refusal};
+pub use answer::{AnswerRoom, Limit, Outcome, Standing, refusal};
 pub use call::{Budget, Call, CallKind, Keyed, Subject};
 pub use door::{
     BUDGETS_PATH, Denied, Door, Form, Front, Gate, HEALTH_PATH, Passed, Settings, Taken,

@@ -324,7 +324,7 @@ impl<'a> Members<'a> {
                 let length = HandleError::Length { found: text.bytes() };
                 let text = text.read(&mut room).ok_or(BadCall::Handle(length))?;
                 if let Some(id) = id(text) {
-                    return Ok(Budget::Id(id));
+                    return Ok(Budget::Digits(id));
                 }
                 if is_digits(text) {
                     return Err(bad());

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use access::Principal;
 use ledger::{
     Action, Amount, Claimed, Door as Origins, Handled, Hold, Origin, Owner, Resolution, UsedUp,
+    WindowUsedUp,
 };
 use money::{ASK_MAX, ParseAmountError, Unit};
 use weir_till::{Ask, DueQueue, FillWait, Reply, Till, Waits};
@@ -264,7 +265,10 @@ impl Desk {
                     return Err(full(&self.terms.full.grants));
                 }
                 let why = self.last_word(till, call, slot, why);
-                Err(too_much(till, owner, amount, why))
+                let budget =
+                    if let Subject::Budget(budget) = call.subject { Some(budget) } else { None };
+                let outcome = too_much(till, owner, amount, why);
+                Err(outcome.by(|limit| limit.budget = budget))
             }
         }
     }
@@ -607,8 +611,19 @@ fn too_much(till: &Till, owner: Owner, amount: Amount, why: Verdict) -> Outcome 
         matches!(why, Verdict::Exhausted | Verdict::DayExhausted | Verdict::WindowExhausted);
     let used_up = till.used_up(owner.slot, amount).filter(|_| is_limit);
     let Some(UsedUp { left, window }) = used_up else { return refused };
-    let Some(window) = window else { return refused.with_left(left, owner.unit) };
-    let (name, unit) = (window.period.name(), owner.unit);
+    limited(till, why, (left, owner.unit), window)
+}
+
+/// The refusal of a limit, of which so much is left.
+fn limited(
+    till: &Till,
+    why: Verdict,
+    (left, unit): (Amount, Unit),
+    window: Option<WindowUsedUp>,
+) -> Outcome {
+    let refused = Outcome::refused(why);
+    let Some(window) = window else { return refused.with_left(left, unit) };
+    let name = window.period.name();
     match window.retry_at_ms {
         Some(at_ms) => {
             let wait_ms = at_ms.saturating_sub(till.at.now_ms);

@@ -169,10 +169,10 @@ fn who_asks_for_too_much_is_told_what_is_left() {
     let node = patient(&lines.concat()).start();
     let mut caller = Caller::to(&node);
     for (budget, first, next, verdict, left) in [
-        (1, "0.30", "0.71", "exhausted", "0.70 USD is left: the limit"),
-        (2, "0.08", "0.03", "day_exhausted", "0.02 USD is left of the day's limit"),
-        (3, "7", "1", "exhausted", "0 count is left: the limit"),
-        (4, "0.08", "0.03", "window_exhausted", "0.02 USD is left of the month's limit"),
+        (json!(1), "0.30", "0.71", "exhausted", "0.70 USD is left: the limit"),
+        (json!("2"), "0.08", "0.03", "day_exhausted", "0.02 USD is left of the day's limit"),
+        (json!(3), "7", "1", "exhausted", "0 count is left: the limit"),
+        (json!(4), "0.08", "0.03", "window_exhausted", "0.02 USD is left of the month's limit"),
     ] {
         let ask = |amount: &str| json!({"budget": budget, "amount": amount});
         assert_eq!(caller.call("spend", &ask(first)).0, 200, "{budget}");
@@ -180,9 +180,16 @@ fn who_asks_for_too_much_is_told_what_is_left() {
         let told = wait_value(left, || {
             let problem = caller.call("reserve", &ask(next)).1;
             assert!(problem["status"].as_u64() >= Some(400), "{problem}");
-            let detail = problem["detail"].as_str().unwrap().to_owned();
-            (problem["verdict"] == verdict).then_some(detail)
+            (problem["verdict"] == verdict).then_some(problem)
         });
+        // For programs: the budget as it was written, and how long to wait, where that helps.
+        let retry_ms = told["retry_after_ms"].as_u64();
+        let window =
+            left.split_once("left of the ").map(|(_, rest)| rest.split_once('\'').unwrap().0);
+        assert_eq!((&told["budget"], told["left"].as_str()), (&budget, left.split(' ').next()));
+        assert_eq!((told["window"].as_str(), retry_ms.is_some()), (window, window.is_some()));
+        assert!(retry_ms.is_none_or(|ms| (1..=31 * 86_400_000).contains(&ms)), "{told}");
+        let told = told["detail"].as_str().unwrap();
         assert!(told.starts_with(left), "{told}");
         // When there is more is told as an instant, too.
         assert_eq!(left.contains("'s limit"), told.contains("00:00Z on there is more"), "{told}");
@@ -287,7 +294,9 @@ fn refusals_are_objects_with_their_status() {
             !problem["title"].as_str().unwrap().is_empty()
                 && !problem["detail"].as_str().unwrap().is_empty()
         );
-        (answer.status, answer.header("retry-after").is_some())
+        let retry_s = answer.header("retry-after");
+        assert_eq!(retry_s.is_some(), problem["retry_after_ms"].is_u64(), "{problem}");
+        (answer.status, retry_s.is_some())
     };
     let reserve = |budget: u64, amount: &str| json!({"budget": budget, "amount": amount});
     assert_eq!(refusal("reserve", reserve(1, "1.000001"), "exhausted"), (402, false));
