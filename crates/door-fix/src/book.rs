@@ -116,8 +116,7 @@ impl Book {
             self.settle();
         }
         lost += self.end_reading();
-        let is_bound = self.bound().next().is_some();
-        self.is_bound = is_bound;
+        self.is_bound = self.last_key().is_some();
         let spare = self.ids.slots().map(|slot| (self.ids.entry(slot), slot));
         let spare = spare.filter(|one| one.0.state.may_go());
         let mut spare: Vec<(u64, Slot)> = spare.map(|(entry, slot)| (entry.record, slot)).collect();

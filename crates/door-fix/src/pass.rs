@@ -150,6 +150,8 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         self.seats[at].owes_doubt = self.seats[at].is_behind;
         let lost = self.with_book(at, |book, store| Ok(book.load(store)));
         self.seats[at].is_book_read = lost.is_some();
+        let last_key = self.seats[at].book.as_ref().and_then(|book| book.last_key());
+        self.sayings.last_key = self.sayings.last_key.max(last_key.unwrap_or(0));
         if let Some(lost) = lost.filter(|lost| *lost > 0) {
             self.happenings.push(Happening::IdsLost(at, lost));
         }

@@ -91,6 +91,18 @@ impl Held {
         }
     }
 
+    pub(crate) fn head(&self) -> Option<Head<'_>> {
+        match self {
+            Held::Short(bytes) => Head::take(&mut &bytes[..]),
+            Held::Long(long) => Head::take(&mut &long.head[..]),
+        }
+    }
+
+    /// The key of its named hold.
+    pub(crate) fn key(&self) -> Option<u128> {
+        self.head()?.key
+    }
+
     /// The order, and the key of its named hold; `None` of one that no budget binds.
     pub(crate) fn bound(&self) -> Option<(u128, Cow<'_, Order>)> {
         match self {
@@ -99,9 +111,7 @@ impl Held {
                 let key = Head::take(&mut rest)?.key?;
                 Some((key, Cow::Owned(Order::decode(rest).ok()?)))
             }
-            Held::Long(long) => {
-                Some((Head::take(&mut &long.head[..])?.key?, Cow::Borrowed(&long.now)))
-            }
+            Held::Long(long) => Some((self.key()?, Cow::Borrowed(&long.now))),
         }
     }
 

@@ -43,7 +43,7 @@ pub(crate) struct Answered {
 pub(crate) struct Sayings {
     /// Which start of the machine this is; not 0.
     pub(crate) boot: u32,
-    last_key: u64,
+    pub(crate) last_key: u64,
     last: u64,
     open: HashMap<u64, Saying>,
     /// To be handed out.
@@ -56,7 +56,7 @@ pub(crate) struct Sayings {
 
 impl Sayings {
     /// Returns a key that no order of the venue had: of the venue, of the start of the machine where that may lose the order, and a number that
-    /// rises with time, also from one start of the process to the next.
+    /// rises with time, also from one start of the process to the next, and above all of the books that were read.
     pub(crate) fn next_key(&mut self, venue: &SessionKeys, unix_us: i64) -> u128 {
         let boot = if venue.durability == Durability::Written { self.boot } else { 0 };
         let now = u64::try_from(unix_us).unwrap_or(0);
@@ -151,6 +151,12 @@ impl Sayings {
 #[expect(clippy::cast_possible_truncation, reason = "the parts of the key")]
 pub(crate) fn key_parts(key: u128) -> [u32; 2] {
     [(key >> 96) as u32, (key >> 64) as u32]
+}
+
+/// Returns the number in a key.
+#[expect(clippy::cast_possible_truncation, reason = "a part of the key")]
+pub(crate) fn key_number(key: u128) -> u64 {
+    key as u64
 }
 
 /// The label of a hold, as long as it may be.

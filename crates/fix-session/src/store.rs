@@ -45,7 +45,8 @@ pub trait MessageStore {
     /// Keeps a message under [`MessageStore::next_out`] and moves that number on, both or neither.
     ///
     /// # Errors
-    /// [`StoreError`] if it cannot be kept; nothing has changed then.
+    /// [`StoreError`] if it cannot be kept; nothing has changed then. Where that is for want of room, the next flush fails, too: what belongs to
+    /// the message does not leave without it.
     fn put(&mut self, bytes: &[u8]) -> Result<(), StoreError>;
 
     /// Appends the message that was sent under a number to `into` and reports whether there is one. A message that the store finds

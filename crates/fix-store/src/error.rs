@@ -33,6 +33,12 @@ pub enum OpenError {
         /// The name.
         name: String,
     },
+    /// A step of a session wrote more than may wait for a flush.
+    #[error("one step of session {name:?} has too many messages; nothing of it is kept")]
+    TooMuch {
+        /// The session.
+        name: String,
+    },
     /// A session was added twice.
     #[error("the session {name:?} is there already; give each session a name of its own")]
     Twice {

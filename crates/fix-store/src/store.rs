@@ -74,6 +74,8 @@ struct Staged {
     falls: bool,
     /// Where the records belong.
     written: Option<Place>,
+    /// A message did not fit: nothing of the step is kept.
+    is_too_much: bool,
     changed: bool,
 }
 
@@ -230,6 +232,9 @@ impl FileStore {
 
     /// Finds the place of what is staged, in the last segment or a new one. It counts once it is kept with its memo.
     pub(crate) fn place(&mut self, sealed: bool) -> Result<(), OpenError> {
+        if self.staged.is_too_much {
+            return Err(OpenError::TooMuch { name: self.name.clone() });
+        }
         if self.staged.records.is_empty() && !self.staged.falls {
             return Ok(());
         }
@@ -498,7 +503,10 @@ impl MessageStore for FileStore {
 
     fn put(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
         let (seq, at) = (self.memo.next_out, self.staged.records.len());
-        self.stage(Kind::Sent, seq, bytes)?;
+        if let Err(error) = self.stage(Kind::Sent, seq, bytes) {
+            (self.staged.is_too_much, self.staged.changed) = (true, true);
+            return Err(error);
+        }
         self.staged.sent.push((seq, at));
         self.memo.next_out = seq + 1;
         Ok(())

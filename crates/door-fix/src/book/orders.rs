@@ -19,7 +19,10 @@ use gate_orders::{Event, Order, Phase};
 use super::{Book, Change};
 use crate::head::{Head, put_text, take_number, take_text};
 use crate::known::{Entry, Of, Slot, State, Whose};
-use crate::rows::{EVENT, Heard, Held, OrderView, Row, RowChange, RowPlace, Said, Unknown, WHOLE};
+use crate::rows::{
+    EVENT, Heard, Held, HoldChange, OrderView, Row, RowChange, RowPlace, Said, Unknown, WHOLE,
+};
+use crate::sayings::key_number;
 
 /// How many rows a page of orders has at most, and how many places are looked at for it.
 const ROWS_AT_ONCE: usize = 256;
@@ -68,6 +71,12 @@ impl Book {
         })
     }
 
+    /// The highest number in the keys of named holds.
+    pub(crate) fn last_key(&self) -> Option<u64> {
+        let rows = self.rows.rows.iter().flatten();
+        rows.filter_map(|row| row.held.key()).map(key_number).max()
+    }
+
     /// The order that budgets bind at a place, if it is still that of the key.
     pub(crate) fn bound_at(&self, place: RowPlace, key: u128) -> Option<(String, Cow<'_, Order>)> {
         let row = self.rows.get(place)?;
@@ -76,11 +85,11 @@ impl Book {
     }
 
     fn label(&self, row: &Row) -> String {
-        let id = match &row.held {
-            Held::Short(bytes) => Head::take(&mut &bytes[..]),
-            Held::Long(long) => Head::take(&mut &long.head[..]),
-        };
-        let id = id.map(|head| String::from_utf8_lossy(head.id).into_owned()).unwrap_or_default();
+        let id = row
+            .held
+            .head()
+            .map(|head| String::from_utf8_lossy(head.id).into_owned())
+            .unwrap_or_default();
         format!("{} {id}", self.clients[row.client as usize])
     }
 
@@ -259,8 +268,16 @@ impl Book {
         self.scratch.extend_from_slice(&row.number.to_le_bytes());
         put_text(name, &mut self.scratch);
         held.put(&mut self.scratch);
-        let record = store.next_out();
-        store.put(&self.scratch)?;
+        let (record, is_new) = (store.next_out(), row.record == 0);
+        if let Err(error) = store.put(&self.scratch) {
+            // A new order does not leave, and what it was granted comes back.
+            let bound = held.bound().filter(|_| is_new);
+            let ends = |(key, order): (u128, Cow<'_, Order>)| {
+                HoldChange::Ends(key, Box::new(order.into_owned()))
+            };
+            self.holds.extend(bound.map(ends));
+            return Err(error);
+        }
         self.set_row(place, held, record);
         Ok(())
     }

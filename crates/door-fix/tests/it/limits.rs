@@ -6,6 +6,7 @@ use std::sync::Arc;
 use door_fix::{
     Checks, Compared, FixSessions, Limits, Route, SessionSpec, ToLedger, VenueSpec, compare,
 };
+use fix_session::{MessageStore, MessageStores};
 use fix_store::{FileStores, NumbersFile, Options};
 use ledger::{Bank, Line, NamedAnswer, Out};
 use weir_budgets::budgets;
@@ -280,6 +281,90 @@ fn an_order_that_gets_no_answer_is_refused_and_a_late_grant_comes_back() {
     gate.turn();
     assert_eq!((gate.books(1), gate.took(VENUE)), ("free 1000.00".into(), String::new()));
     assert!(!gate.desk.door.has_sayings());
+}
+
+#[test]
+fn a_session_of_which_1024_messages_wait_is_read_no_further_for_2_s_at_most() {
+    let mut gate = Gate::new("FIX.4.4");
+    gate.is_slow = true;
+    let line = gate.lines[0];
+    let is_full = |gate: &Gate| gate.desk.door.is_full(gate.desk.lines[line].as_ref().unwrap());
+    for id in 0..1_024 {
+        assert!(!is_full(&gate));
+        gate.says(0, &order("A1", &id.to_string(), 1, "0.5"));
+    }
+    assert!(is_full(&gate));
+    // The transport ticks who is not read as it ticks others.
+    gate.got[0] = gate.desk.waits(line, 2_000);
+    gate.turn();
+    assert!(!is_full(&gate));
+    assert_eq!(gate.took(0).matches("|58=the limits were not checked in time").count(), 1_024);
+    gate.is_slow = false;
+    gate.turn();
+    assert_eq!((gate.took(VENUE), gate.books(1)), (String::new(), "free 1000.00".into()));
+    assert!(!gate.desk.door.has_sayings());
+}
+
+/// A store that has no room for more of this step.
+fn fill(store: &mut impl MessageStore, left: usize) {
+    let _ = store.put(&vec![0; (256 << 20) + 1 - left]);
+}
+
+/// Nothing leaves of what one of the stores cannot keep, not even where only the row of an order finds no room, and what was granted comes back.
+#[test]
+fn an_order_that_cannot_be_kept_does_not_leave() {
+    for fault in ["client", "client, while it waits", "venue", "book", "row"] {
+        let mut gate = Gate::new("FIX.4.4");
+        gate.is_slow = true;
+        let first = gate.seqs[0];
+        gate.says(0, &order("A1", "a", 5, "10"));
+        gate.says(0, &order("A1", "b", 6, "10"));
+        let stores = gate.desk.door.stores();
+        match fault {
+            "venue" => fill(stores.store(VENUE), 0),
+            "book" => fill(stores.book(VENUE).unwrap().unwrap(), 0),
+            "row" => fill(stores.book(VENUE).unwrap().unwrap(), 64),
+            _ => fill(stores.store(0), 0),
+        }
+        if fault == "client, while it waits" {
+            gate.says(0, "35=1|112=here|");
+        }
+        gate.is_slow = false;
+        gate.turn();
+        let logout = "35=5|58=Message store not available|";
+        assert_eq!(gate.took(0), logout, "{fault}");
+        let of_venue = if fault.starts_with("client,") { "" } else { logout };
+        assert_eq!(gate.took(VENUE), of_venue, "{fault}");
+        assert_eq!(gate.books(1), "free 1000.00", "{fault}");
+        assert!(!gate.desk.door.has_sayings(), "{fault}");
+        // The client sends both again once they can be kept.
+        if !of_venue.is_empty() {
+            gate.seqs[VENUE] = 2;
+            gate.log_on(VENUE);
+        }
+        gate.seqs[0] = first + 2;
+        gate.log_on(0);
+        assert!(gate.took(0).ends_with(&format!("35=2|7={first}|16=0|")), "{fault}");
+        let again = format!("43=Y|122={}|", gate.desk.time(0));
+        gate.took(VENUE);
+        gate.says_as(0, first, &(order("A1", "a", 5, "10") + &again));
+        gate.says_as(0, first + 1, &(order("A1", "b", 6, "10") + &again));
+        let both = [order("A1", "a", 5, "10"), order("A1", "b", 6, "10")].concat();
+        assert_eq!(gate.took(VENUE).replace("97=Y|", ""), both, "{fault}");
+        assert_eq!(gate.books(1), "free 890.00, held 110.00", "{fault}");
+    }
+}
+
+/// The clock is as it was at the start before: no two orders have one key.
+#[test]
+fn orders_of_two_starts_have_holds_of_their_own() {
+    let mut gate = Gate::new("FIX.4.4");
+    for (id, books) in [("a", "free 990.00, held 10.00"), ("b", "free 980.00, held 20.00")] {
+        gate.says(0, &order("A1", id, 1, "10"));
+        assert_eq!(gate.books(1), books);
+        gate = gate.after_a_kill("FIX.4.4");
+        assert_eq!(gate.books(1), books);
+    }
 }
 
 /// What waits when a connection ends, or its session begins anew, never leaves, and what it was granted comes back.
