@@ -341,7 +341,7 @@ mod tests {
         ) {
             let mut open = ring().seal_note_openly(&hold(), &note);
             let opened = ring().open_note(&open);
-            prop_assert_eq!(opened.map(|(of, bytes)| (of, bytes[..40] == note, &bytes[40..] == &[0; 16])), Ok((hold(), true, true)));
+            prop_assert_eq!(opened.map(|(of, bytes)| (of, bytes[..40] == note, bytes[40..] == [0; 16])), Ok((hold(), true, true)));
             open[bit / 8] ^= 1 << (bit % 8);
             prop_assert!(ring().open_note(&open).is_err());
         }

@@ -348,6 +348,7 @@ config! {
         refresh_ms: u64 = 200, [1..=60_000], " How long one filling of a purse should last, milliseconds.";
         remember_max: usize = 65_536, " Maximum answers that a worker remembers for frames with the flag `remember`.";
         grants_max: usize = 4_000_000, " Maximum grants that are open at once.";
+        named_max: usize = 1_048_576, [1..=1 << 32], " Maximum named holds that are open at once: orders, and holds of several budgets. Above this asks are answered `busy`; facts find room.";
         mark_pages_max: usize = 8_000_000, " Maximum pages of marks; a page has 160 bytes and covers 256 holds.";
         amounts_max: usize = 64_000_000, " Maximum holds, settled with another amount than their own, of which the amount is kept: at most 16 bytes each. Of further ones it is not known, and a later, higher price books nothing.";
     }

@@ -326,8 +326,7 @@ impl Bank {
             // Whatever is set aside under a name counts from the first instant on.
             budget.day_lines[Line::Held as usize] = budget.named_held;
             budget.day_lines[Line::Expired as usize] = budget.named_expired;
-            let of_day = budget.windows_mut().find(|(window, _)| window.is_day());
-            of_day.into_iter().for_each(|(_, used)| used.rest = 0);
+            budget.day_named = 0;
         }
         budget.day = Bank::window(start_ms, end_ms);
         // The day of one that was made on its first ask begins with an ask of that day: there may be a million of them.
@@ -362,7 +361,7 @@ impl Bank {
         let slot = self.known(id)?;
         let next_grant = self.grants.next_number();
         let budget = &mut self.budgets[slot as usize];
-        let day_used = budget.day_used();
+        let (day_used, day_named) = (budget.day_used(), budget.day_named);
         let mut windows = budget.windows_mut();
         let found = windows.find(|(window, _)| window.period == period && !window.is_day());
         let missing = ReplayError::NoWindow { budget: id, period: period.name() };
@@ -370,7 +369,7 @@ impl Bank {
         *used = match (window.kind, window.is_of_days()) {
             (WindowKind::Bucket, _) if used.until_ms > 0 => used.refilled(*window, end_ms),
             (WindowKind::Fixed, true) => {
-                WindowUse { since: start_ms, until_ms: end_ms, used: day_used, rest: 0 }
+                WindowUse { since: start_ms, until_ms: end_ms, used: day_used, rest: day_named }
             }
             _ => WindowUse { since: next_grant, until_ms: end_ms, ..WindowUse::default() },
         };

@@ -342,6 +342,7 @@ impl Digest {
             self.amount(used.used);
             self.eat_if(window.is_bucket() || used.rest > 0, used.rest);
         }
+        self.eat_if(budget.day_named > 0, budget.day_named);
     }
 
     fn spent(&mut self, spent: [Amount; SPENT]) {

@@ -489,7 +489,7 @@ impl Budget {
                 day: self.day,
                 day_spent: Line::SPENT.map(|line| self.day_lines[line as usize]),
                 limits: self.spec.windows.clone(),
-                uses: self.windows.clone(),
+                uses: self.told_windows().take(self.windows.len()).collect(),
             })
         });
         used.then(|| Dormant {
@@ -524,6 +524,26 @@ impl Budget {
             if let Some((_, before)) = kept.iter().find(same) {
                 *used = **before;
             }
+        }
+        self.take_day_named();
+    }
+
+    /// What is used of its windows, and what named holds booked on its day: with the window of days, else behind all.
+    pub(super) fn told_windows(&self) -> impl Iterator<Item = WindowUse> + '_ {
+        let of_day = |used: WindowUse| WindowUse { rest: self.day_named, ..used };
+        let told = move |(window, used): (&WindowLimit, &WindowUse)| {
+            if window.is_day() { of_day(*used) } else { *used }
+        };
+        let has_day = self.spec.windows.day_limit().is_some();
+        let behind = (!has_day && self.day_named > 0).then(|| of_day(WindowUse::default()));
+        self.spec.windows.all().iter().zip(&self.windows).map(told).chain(behind)
+    }
+
+    /// The reverse, where the window of days has it.
+    pub(super) fn take_day_named(&mut self) {
+        let mut windows = self.spec.windows.all().iter().zip(&mut self.windows);
+        if let Some((_, used)) = windows.find(|(window, _)| window.is_day()) {
+            self.day_named = std::mem::take(&mut used.rest);
         }
     }
 }
@@ -563,6 +583,7 @@ impl Budget {
             books: Books::default(),
             day: Bank::window(0, 0),
             day_lines: [Amount::ZERO; LINES],
+            day_named: 0,
             windows,
             evidence: LedgerEvidence::default(),
             retired_out: Amount::ZERO,

@@ -227,6 +227,8 @@ struct Budget {
     day: Window,
     /// What became of the money that was handed out on that day, by line; `Free` stays zero.
     day_lines: [Amount; LINES],
+    /// What named holds booked on that day, less what credits took back: a credit of that day takes back no more.
+    day_named: u64,
     /// What is used of each of its windows, in the order of its configuration. That of a fixed day is in `day_lines`.
     windows: Box<[WindowUse]>,
     /// What became of its holds and of those of the budgets under it.

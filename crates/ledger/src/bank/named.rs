@@ -300,7 +300,9 @@ impl Bank {
         self.book_named(hold, &changes, true, out);
         for change in changes.all() {
             self.call_in(change.slot, out);
-            self.feed_hungry(Some(change.slot), out);
+            if change.frees() > Amount::ZERO {
+                self.feed_hungry(Some(change.slot), out);
+            }
         }
         Ok(true)
     }
@@ -692,10 +694,7 @@ impl Budget {
     /// by what named holds booked on it: it frees nothing that purses spent. What of it was booked on other days is not booked anew by
     /// moving to another line.
     fn move_named_today(&mut self, before: &LegAmounts, after: &LegAmounts, held: Line) {
-        let mut windows = self.spec.windows.all().iter().zip(&mut self.windows);
-        let mut booked_here =
-            windows.find(|(window, _)| window.is_day()).map(|(_, used)| &mut used.rest);
-        let rest = booked_here.as_deref().map_or(i128::MAX, |rest| i128::from(*rest));
+        let rest = i128::from(self.day_named);
         let mut left = if after.booked() - before.booked() < -rest { rest } else { i128::MAX };
         let day = &mut self.day_lines;
         let held = &mut day[held as usize];
@@ -718,10 +717,7 @@ impl Budget {
             *there = plus(*there, rise);
             booked += i128::from(rise.get());
         }
-        if let Some(rest) = &mut booked_here {
-            **rest = u64::try_from(i128::from(**rest) + booked)
-                .expect("a credit takes back what was booked");
-        }
+        self.day_named = u64::try_from(rest + booked).expect("a credit takes back what was booked");
     }
 
     /// Weeks and months count as the day does; a credit lowers them by what named holds booked in them at most. Shorter windows and

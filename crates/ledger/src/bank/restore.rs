@@ -37,7 +37,7 @@ impl Bank {
                 day_lines,
                 evidence: budget.evidence,
                 period: WindowUse::default(),
-                windows: budget.windows.to_vec(),
+                windows: budget.told_windows().collect(),
             });
         }
         for dormant in self.made.dormant.values() {
@@ -486,17 +486,21 @@ impl Restore {
             true => period,
             false => WindowUse::default(),
         };
-        let windows: Vec<WindowUse> = match windows.is_empty() {
+        let mut windows: Vec<WindowUse> = match windows.is_empty() {
             true => budget.spec.windows.all().iter().map(of_period).collect(),
             false => windows.clone(),
         };
-        if windows.len() != budget.spec.windows.all().len() {
-            return Err(wrong("it has another number of windows than uses of them"));
-        }
         if !windows.iter().all(is_possible) {
             return Err(wrong("a window ends too late, or what is used of it is out of range"));
         }
+        let known = budget.spec.windows.all().len();
+        let of_day = windows.len() == known + 1 && budget.spec.windows.day_limit().is_none();
+        budget.day_named = windows.pop_if(|_| of_day).map_or(0, |used| used.rest);
+        if windows.len() != known {
+            return Err(wrong("it has another number of windows than uses of them"));
+        }
         budget.windows = windows.into_boxed_slice();
+        budget.take_day_named();
         Ok(Last::Books)
     }
 

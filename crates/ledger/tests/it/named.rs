@@ -506,6 +506,50 @@ fn a_credit_of_another_day_frees_no_money_of_purses() {
     }
 }
 
+/// A window that is configured on a day counts what the day has: what purses spent of it stays, what named holds booked can come back.
+#[test]
+fn windows_that_join_know_what_named_holds_booked_on_the_day() {
+    let fixed = |period| WindowLimit::fixed(period, Amount::new(100));
+    let periods = [Period::Day, Period::Month];
+    let budget = |windows| [BudgetSpec { windows, ..spec(1, 100_000) }];
+    for joins in [&periods[..], &periods[..1], &periods[1..]] {
+        let mut bench = quiet(&budget(Windows::default()));
+        let said = |bench: &mut Bench, settled: i64| {
+            assert_eq!(bench.state(hold(1, &[(1, filled(0, settled))])), Ok(true), "{settled}");
+            bench.empty_purses();
+            bench.check();
+            let back = crate::restore::restore(crate::restore::parts(&bench.bank)).unwrap();
+            assert_eq!(back.digest(), bench.bank.digest());
+        };
+        said(&mut bench, 80);
+        bench.advance(12 * HOUR_MS + 1);
+        let of_today = bench.reserve_soon(70);
+        bench.settle(of_today, 70);
+        said(&mut bench, 100);
+        said(&mut bench, 0);
+        said(&mut bench, 25);
+        bench.configure(&budget(Windows::of(joins.iter().copied().map(fixed))));
+        bench.advance(1);
+        bench.empty_purses();
+        assert!(bench.ask(hold(2, &[(1, held(6))])).is_err(), "70 and 25 of 100");
+        assert_eq!(bench.ask(hold(2, &[(1, held(5))])), Ok(true));
+        for (settled, used) in [(0, 75), (25, 100), (20, 95)] {
+            said(&mut bench, settled);
+            let found = joins.iter().map(|period| bench.used(1, *period));
+            assert!(found.clone().all(|found| found == used), "{settled}: {joins:?}");
+        }
+        // And without them again, and anew.
+        bench.configure(&budget(Windows::default()));
+        said(&mut bench, 25);
+        bench.configure(&budget(Windows::of(joins.iter().copied().map(fixed))));
+        bench.empty_purses();
+        assert!(bench.ask(hold(2, &[(1, held(6))])).is_err());
+        said(&mut bench, 0);
+        bench.ask(hold(2, &[(1, held(30))])).unwrap();
+        bench.check();
+    }
+}
+
 /// Facts of the largest amounts leave room for what purses have handed out, and for its debts; a snapshot of them can be read.
 #[test]
 fn the_largest_facts_leave_room_for_debts_of_purses() {

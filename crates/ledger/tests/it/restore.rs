@@ -9,13 +9,13 @@ use proptest::prelude::*;
 use crate::bench::{Bench, NOON, child, options, replay, spec};
 use crate::random::{Op, Play, op};
 
-fn parts(bank: &Bank) -> Vec<Part> {
+pub(crate) fn parts(bank: &Bank) -> Vec<Part> {
     let mut parts = Vec::new();
     bank.parts(&mut |part| parts.push(part));
     parts
 }
 
-fn restore(parts: Vec<Part>) -> Result<Bank, RestoreError> {
+pub(crate) fn restore(parts: Vec<Part>) -> Result<Bank, RestoreError> {
     let mut restore = Restore::new(options(2));
     parts.into_iter().try_for_each(|part| restore.take(part))?;
     restore.finish()

@@ -225,6 +225,7 @@ fn bank_options(config: &Config, workers: usize, purses: PurseOptions) -> ledger
         win_notices: l.win_notices,
         refresh_ms: l.refresh_ms,
         grants_max: l.grants_max,
+        named_max: l.named_max,
         pages_max: l.mark_pages_max,
         amounts_max: l.amounts_max,
         keep_rests: config.openrtb.keep_rests,
