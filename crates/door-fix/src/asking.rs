@@ -63,7 +63,8 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
             return Progress::Denied(Denied::TooOld);
         }
         let (session, mut legs) = (&seat.keys.name, std::mem::take(&mut self.legs));
-        let made = exposure::order(message, (session, seat.firm()), &self.orders, &mut legs);
+        let of = (session.as_str(), seat.firm());
+        let made = exposure::order(message, of, seat.refuses_sales(), &self.orders, &mut legs);
         let label = format!("{session} {}", String::from_utf8_lossy(id));
         self.legs = legs;
         let order = match made {

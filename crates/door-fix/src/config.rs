@@ -109,6 +109,8 @@ pub struct SessionSpec {
     pub firm: String,
     /// Types of messages that make the venue owe or own something at no price that is known here, and that pass all the same.
     pub unpriced: Vec<String>,
+    /// Sales are refused whose symbol has no reference price, in place of being held at their limit price.
+    pub refuses_sales: bool,
     /// What stands behind it.
     pub route: Route,
     /// From where it may come; empty for anywhere.
@@ -168,6 +170,7 @@ impl SessionSpec {
             limits: None,
             firm: String::new(),
             unpriced: Vec::new(),
+            refuses_sales: false,
             route: Route::Echo,
             source_addresses: Vec::new(),
             certificate_name: None,

@@ -57,6 +57,7 @@ const UNKNOWN: [(Tag, &str); 6] = [
 pub(crate) fn order(
     message: &Message<'_>,
     (session, firm): (&str, &str),
+    refuses_sales: bool,
     index: &OrderIndex,
     legs: &mut Vec<Leg>,
 ) -> Result<Order, Denied> {
@@ -67,15 +68,29 @@ pub(crate) fn order(
     let (session, firm) = (session.as_bytes(), firm.as_bytes());
     let keys = OrderKeys { account: value(1), session, firm, symbol: value(55), side };
     index.bind(&keys, legs).map_err(Denied::Unbound)?;
-    if let Some(currency) = text(message, 15) {
-        let is_other = |leg: &&Leg| match leg.unit {
-            Unit::Currency(code, _) => code.as_str().as_bytes() != currency,
-            _ => false,
-        };
-        legs.iter().find(is_other).map_or(Ok(()), |leg| Err(Denied::Currency(*leg)))?;
-    }
+    judge_legs(message, side, refuses_sales, legs)?;
     let one = Decimal::new(1, 0).ok_or(Denied::Unanswered)?;
     Order::open(legs, one, &Version { number: 0, size }).map_err(Denied::Order)
+}
+
+/// Judges what an order's budgets count: its money is theirs, and a sale has a price.
+fn judge_legs(
+    message: &Message<'_>,
+    side: Side,
+    refuses_sales: bool,
+    legs: &[Leg],
+) -> Result<(), Denied> {
+    let currency = text(message, 15);
+    let is_other = |leg: &&Leg| match leg.unit {
+        Unit::Currency(code, _) => currency.is_some_and(|own| code.as_str().as_bytes() != own),
+        _ => false,
+    };
+    legs.iter().find(is_other).map_or(Ok(()), |leg| Err(Denied::Currency(*leg)))?;
+    let counts_money = legs.iter().any(|leg| matches!(leg.unit, Unit::Currency(..)));
+    if refuses_sales && counts_money && side != Side::Buy {
+        return Err(Denied::Unpriced("no reference price: a sale needs one here"));
+    }
+    Ok(())
 }
 
 /// Reports whether a report (8) says that something was executed.

@@ -12,8 +12,8 @@ use crate::line_up::Grant;
 use crate::passing::{Item, Origin, rejection_body};
 use crate::peer::Guard;
 use crate::refusal::{Cause, refusal};
-use crate::report::{head, opened};
-use crate::rows::{Said, Unknown};
+use crate::report::{head, opened, text};
+use crate::rows::{OrderView, Said, Unknown};
 use crate::seat::Behind;
 
 /// How many messages that were kept are given at once.
@@ -347,10 +347,40 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         &mut self,
         at: usize,
         message: &Message<'_>,
-        cause: Cause,
+        cause: Cause<'_>,
         clock: Clock,
     ) {
-        self.answer_order(at, "", message, cause, clock);
+        let known = self.seats[at].next().and_then(|venue| {
+            self.tie_if_touched(at, venue);
+            self.own_order([at, venue], self.seats[at].prefix(), message)
+        });
+        self.answer_order(at, "", (message, known.as_ref()), cause, clock);
+    }
+
+    /// Answers an order that was sent to a venue, with the ids that it has there.
+    fn answer_sent(
+        &mut self,
+        venue: usize,
+        client: usize,
+        (message, cause): (&Message<'_>, Cause<'_>),
+        clock: Clock,
+    ) {
+        let known = self.own_order([client, venue], "", message);
+        let prefix = self.prefix_of(client);
+        self.answer_order(client, &prefix, (message, known.as_ref()), cause, clock);
+    }
+
+    /// How the client's own order stands that a request to cancel or replace it names. The prefix is put before its ids.
+    fn own_order(
+        &self,
+        [client, venue]: [usize; 2],
+        prefix: &str,
+        message: &Message<'_>,
+    ) -> Option<OrderView> {
+        let original = text(message, 41).filter(|_| message.msg_type() != b"D")?;
+        let (book, id) = (self.seats[venue].book.as_ref()?, key(41, prefix, original));
+        let (owner, _) = book.owner(&id)?;
+        if owner == self.seats[client].keys.name { book.known(&id) } else { None }
     }
 
     /// The ExecID (17) of a report that is made here.
@@ -359,21 +389,25 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         format!("GATE-{}-{}", clock.unix_us, self.refused_orders)
     }
 
-    /// Sends a client the answer to an order that does not go to the venue.
+    /// Sends a client the answer to an order that does not go to the venue, or that the venue did not take.
     fn answer_order(
         &mut self,
         client: usize,
         prefix: &str,
-        message: &Message<'_>,
-        cause: Cause,
+        (message, known): (&Message<'_>, Option<&OrderView>),
+        cause: Cause<'_>,
         clock: Clock,
     ) {
         let id = self.exec_id(clock);
-        let answer = refusal(message, cause, prefix, &id, clock.unix_us.div_euclid(1_000));
+        let unix_ms = clock.unix_us.div_euclid(1_000);
+        let answer = refusal((message, known), cause, prefix, &id, unix_ms);
         self.step(client, clock, |seat, _, turn| match &answer {
             // A store that fails is found by the flush.
             Some((msg_type, body)) => drop(seat.session.send(msg_type, body, turn)),
-            None => seat.session.refuse(message, 0, &cause.text(), turn),
+            None => {
+                let text = String::from_utf8_lossy(&cause.text()).into_owned();
+                seat.session.refuse(message, 0, &text, turn);
+            }
         });
     }
 
@@ -527,22 +561,50 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
 
     /// Tells the session whose message was rejected on the other side.
     fn pass_rejection(&mut self, at: usize, rejection: &Message<'_>, clock: Clock) {
-        let seq = rejection.number(45);
-        let id = seq.and_then(|seq| self.rejected_id(at, seq));
-        let passed = seq.and_then(|seq| self.seats[at].passed.origin(seq));
+        let Some(mut index) = self.second_index.take() else { return };
+        let (seq, mut bytes) = (rejection.number(45), Vec::new());
+        // What a venue was sent under that number, as it was sent.
+        if let Some(seq) = seq.filter(|_| self.seats[at].book.is_some()) {
+            self.stores.store(at).get(seq, &mut bytes);
+        }
+        let rejected = match frame(&bytes, usize::MAX) {
+            Framing::Whole(frame) => index.read(frame).ok(),
+            _ => None,
+        };
+        self.tell_rejected(at, (rejection, rejected.as_ref()), clock);
+        self.second_index = Some(index);
+    }
+
+    fn tell_rejected(
+        &mut self,
+        at: usize,
+        (rejection, rejected): (&Message<'_>, Option<&Message<'_>>),
+        clock: Clock,
+    ) {
+        let id = rejected.and_then(|rejected| rejected.value(11));
+        let passed = rejection.number(45).and_then(|seq| self.seats[at].passed.origin(seq));
         let passed = passed.map(|origin| (origin.session, Some(origin.seq)));
-        let Some((to, seq)) = passed.or_else(|| self.sender(at, id.as_deref()?)) else {
+        let Some((to, seq)) = passed.or_else(|| self.sender(at, id?)) else {
             self.happenings.push(Happening::UnknownRejected(at));
             return;
         };
-        if let Some(id) = &id {
+        if let Some(id) = id {
             self.close(at, &key(11, "", id), clock);
         }
-        let prefix = self.seats[to].prefix().as_bytes();
-        let id = id.as_deref().map(|id| id.strip_prefix(prefix).unwrap_or(id));
-        let body = rejection_body(rejection, seq, id);
-        // A store that fails is found by the flush.
-        let _ = self.step(to, clock, |seat, _, turn| seat.session.send(b"j", &body, turn));
+        let is_order = |message: &&Message<'_>| matches!(message.msg_type(), b"D" | b"F" | b"G");
+        match rejected.filter(is_order).filter(|_| self.seats[to].is_limited()) {
+            Some(order) => {
+                let text = text(rejection, 58).unwrap_or(b"rejected by the venue");
+                self.answer_sent(at, to, (order, Cause::Venue(text)), clock);
+            }
+            None => {
+                let prefix = self.seats[to].prefix().as_bytes();
+                let id = id.map(|id| id.strip_prefix(prefix).unwrap_or(id));
+                let body = rejection_body(rejection, seq, id);
+                // A store that fails is found by the flush.
+                let _ = self.step(to, clock, |seat, _, turn| seat.session.send(b"j", &body, turn));
+            }
+        }
         self.tie(at, to);
     }
 
@@ -550,18 +612,6 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
     fn sender(&self, at: usize, id: &[u8]) -> Option<(usize, Option<u64>)> {
         let (name, seq) = self.seats[at].book.as_ref()?.sender(&key(11, "", id))?;
         Some((self.client(name)?, seq))
-    }
-
-    /// Reads the ClOrdID of the order that a venue was sent under a number, as it was sent.
-    fn rejected_id(&mut self, at: usize, seq: u64) -> Option<Vec<u8>> {
-        self.seats[at].book.as_ref()?;
-        let mut bytes = Vec::new();
-        self.stores.store(at).get(seq, &mut bytes);
-        let message = match frame(&bytes, usize::MAX) {
-            Framing::Whole(frame) => self.index.read(frame).ok(),
-            _ => None,
-        };
-        Some(message?.value(11)?.to_vec())
     }
 
     fn close(&mut self, venue: usize, id: &[u8], clock: Clock) {
@@ -587,8 +637,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
             self.happenings.push(Happening::NotSentAgain(at));
             return;
         };
-        let prefix = self.prefix_of(client);
-        self.answer_order(client, &prefix, message, Cause::TooLate, clock);
+        self.answer_sent(at, client, (message, Cause::TooLate), clock);
         self.close(at, &id, clock);
         self.tie(at, client);
     }

@@ -11,7 +11,7 @@ use crate::rows::OrderView;
 
 /// Why an order does not go to the venue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cause {
+pub(crate) enum Cause<'v> {
     /// Its ClOrdID is another session's.
     Duplicate,
     /// There is no room for one more ClOrdID.
@@ -24,18 +24,22 @@ pub(crate) enum Cause {
     Replaces,
     /// Its budgets, or what it costs.
     Denied(Denied),
+    /// The venue rejected its message, with this text.
+    Venue(&'v [u8]),
 }
 
-impl Cause {
-    pub(crate) fn text(self) -> Cow<'static, str> {
-        match self {
-            Cause::Duplicate => "Duplicate ClOrdID".into(),
-            Cause::NoRoom => "too many open orders".into(),
-            Cause::TooLate => "not sent: venue asked again too late".into(),
-            Cause::Reset => "not sent: the session began anew".into(),
-            Cause::Replaces => "orders with limits cannot be replaced yet; cancel it".into(),
-            Cause::Denied(denied) => denied.to_string().into(),
-        }
+impl<'v> Cause<'v> {
+    pub(crate) fn text(self) -> Cow<'v, [u8]> {
+        let text: &'static str = match self {
+            Cause::Denied(denied) => return denied.to_string().into_bytes().into(),
+            Cause::Venue(text) => return text.into(),
+            Cause::Duplicate => "Duplicate ClOrdID",
+            Cause::NoRoom => "too many open orders",
+            Cause::TooLate => "not sent: venue asked again too late",
+            Cause::Reset => "not sent: the session began anew",
+            Cause::Replaces => "orders with limits cannot be replaced yet; cancel it",
+        };
+        text.as_bytes().into()
     }
 
     /// OrdRejReason (103).
@@ -44,8 +48,8 @@ impl Cause {
             Cause::Duplicate => b"6",
             Cause::TooLate => b"4",
             Cause::Denied(denied) => denied.order_reason(is_42).as_bytes(),
-            Cause::NoRoom | Cause::Reset | Cause::Replaces if is_42 => b"0",
-            Cause::NoRoom | Cause::Reset | Cause::Replaces => b"99",
+            _ if is_42 => b"0",
+            Cause::NoRoom | Cause::Reset | Cause::Replaces | Cause::Venue(_) => b"99",
         }
     }
 
@@ -56,17 +60,18 @@ impl Cause {
             Cause::Duplicate => b"6",
             Cause::TooLate => b"0",
             Cause::Denied(denied) => denied.replace_reason(is_42).as_bytes(),
-            Cause::NoRoom | Cause::Reset | Cause::Replaces if is_42 => b"2",
-            Cause::NoRoom | Cause::Reset | Cause::Replaces => b"99",
+            _ if is_42 => b"2",
+            Cause::NoRoom | Cause::Reset | Cause::Replaces | Cause::Venue(_) => b"99",
         }
     }
 }
 
 /// The type and body of the answer to a NewOrderSingle (D): ExecutionReport with 150=8; to a request to cancel (F) or replace (G):
-/// OrderCancelReject. `None` for other messages. `id` is the value of ExecID, ClOrdIDs lose `prefix`.
+/// OrderCancelReject, of the order that this would change, if it is known. `None` for other messages. `id` is the value of ExecID, ClOrdIDs lose
+/// `prefix`.
 pub(crate) fn refusal(
-    message: &Message<'_>,
-    cause: Cause,
+    (message, known): (&Message<'_>, Option<&OrderView>),
+    cause: Cause<'_>,
     prefix: &str,
     id: &str,
     unix_ms: i64,
@@ -85,16 +90,17 @@ pub(crate) fn refusal(
                 .copy(38, copy(38))
                 .put(39, b"8");
             body.copy(44, copy(44)).copy(54, copy(54)).copy(55, copy(55));
-            body.put(58, text.as_bytes()).put(60, time).put(103, cause.reason(is_42));
+            body.put(58, &text).put(60, time).put(103, cause.reason(is_42));
             body.put(150, b"8").put(151, b"0").copy(152, copy(152));
             Some((b"8", body.0))
         }
         kind @ (b"F" | b"G") => {
             // What was not sent again leaves the order as it is; of another's nothing is told.
-            let status: &[u8] = if cause == Cause::TooLate { b"0" } else { b"8" };
+            let unknown: &[u8] = if cause == Cause::TooLate { b"0" } else { b"8" };
+            let status = known.map_or(unknown, ord_status);
             let response: &[u8] = if kind == b"F" { b"1" } else { b"2" };
-            body.copy(11, own(11)).put(37, b"NONE").put(39, status).copy(41, own(41));
-            body.put(58, text.as_bytes()).put(60, time);
+            body.copy(11, own(11)).put(37, order_id(known)).put(39, status).copy(41, own(41));
+            body.put(58, &text).put(60, time);
             body.put(102, cause.cancel_reason(is_42)).put(434, response);
             Some((b"9", body.0))
         }
@@ -109,21 +115,33 @@ pub(crate) fn status(message: &Message<'_>, known: &OrderView, id: &str, unix_ms
     let time = clock.of_unix_ms(unix_ms);
     let text = |number: Option<fix::Decimal>| number.map_or("0".into(), |one| one.to_string());
     let [done, open] = [known.standing.executed, known.standing.open].map(text);
-    let status: &[u8] = match known.phase {
-        Phase::Filled => b"2",
-        Phase::Closed if is_whole(&known.standing) => b"2",
-        Phase::Closed => b"4",
-        Phase::Open if done == "0" => b"0",
-        Phase::Open => b"1",
-    };
+    let (status, order_id) = (ord_status(known), order_id(Some(known)));
     let copy = |tag| message.value(tag).filter(|value| !value.is_empty());
-    let order_id = if known.order_id.is_empty() { "NONE" } else { &known.order_id };
     let mut body = Body::default();
     body.put(6, b"0").copy(11, copy(11)).put(14, done.as_bytes()).put(17, id.as_bytes());
-    body.copy(20, is_42.then_some(&b"3"[..])).put(37, order_id.as_bytes()).copy(38, copy(38));
+    body.copy(20, is_42.then_some(&b"3"[..])).put(37, order_id).copy(38, copy(38));
     body.put(39, status).copy(44, copy(44)).copy(54, copy(54)).copy(55, copy(55)).put(60, time);
     body.put(150, if is_42 { status } else { b"I" }).put(151, open.as_bytes());
     body.0
+}
+
+/// OrderID (37) of an order.
+fn order_id(known: Option<&OrderView>) -> &[u8] {
+    let id = known.map(|known| known.order_id.as_bytes());
+    id.filter(|id| !id.is_empty()).unwrap_or(b"NONE")
+}
+
+/// OrdStatus (39) of an order.
+fn ord_status(known: &OrderView) -> &'static [u8] {
+    let done = known.standing.executed;
+    match known.phase {
+        Phase::Closed if is_whole(&known.standing) => b"2",
+        Phase::Closed => b"4",
+        Phase::Open | Phase::Filled if known.is_replacing => b"E",
+        Phase::Filled => b"2",
+        Phase::Open if done.is_none_or(|done| done.mantissa() == 0) => b"0",
+        Phase::Open => b"1",
+    }
 }
 
 fn is_whole(standing: &gate_orders::Standing) -> bool {

@@ -172,6 +172,11 @@ impl Seat {
         passing.into_iter().any(|one| one.as_bytes() == msg_type)
     }
 
+    /// Reports whether sales are refused that have no reference price.
+    pub(crate) fn refuses_sales(&self) -> bool {
+        self.spec.as_ref().is_some_and(|spec| spec.refuses_sales)
+    }
+
     /// The sessions that may get its messages.
     pub(crate) fn others(&self) -> &[usize] {
         match &self.behind {

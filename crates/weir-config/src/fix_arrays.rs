@@ -26,6 +26,8 @@ entry! {
         limits: String = String::new(), " What orders are held against: \"budgets\", those that bind them, or \"none\". It has to be said.";
         route: String = String::new(), " What stands behind the session: \"echo\" sends application messages back; else the name of a `fix.venue`. Required.";
         firm: String = String::new(), " The firm whose orders come over the session, by which budgets can bind them; empty: none.";
+        unpriced: Vec<String> = Vec::new(), " With `limits = \"budgets\"`: types of messages (35) that make the venue owe something at no price that is known here, and that pass all the same: of \"E\", \"s\", \"t\", \"AB\", \"AC\", \"i\", \"S\", \"AJ\", \"J\", \"AE\", \"n\", and any with \"U\" first.";
+        sell_without_reference: String = "limit".into(), " With `limits = \"budgets\"`: what becomes of a sale whose symbol has no reference price, and which could be executed at any price above its limit: \"limit\", it is held at its limit price, or \"refuse\".";
         cl_ord_id_prefix: String = String::new(), " Put before ClOrdIDs (11, 41) towards the venue and taken off on the way back, so that clients of one venue may use the same; empty: nothing.";
         source_addresses: Vec<String> = Vec::new(), " From where the client may come: addresses and ranges such as \"192.0.2.0/24\"; none: from anywhere.";
         certificate_name: String = String::new(), " A name that the client's certificate must have; empty: any certificate of `fix.tls_clients`.";

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::{Debug, Display};
 use std::net::SocketAddr;
 
+use crate::exposure::Exposure;
 use crate::{
     AddressRange, FixSessions, Limits, PasswordFile, PasswordFileError, Route, SessionKeys,
     SessionSpec, Unaddressed, VenueSpec,
@@ -403,14 +404,38 @@ fn client(config: &Config, entry: &FixSession, faults: &mut EntryFaults<'_>) -> 
         let expected = "at most 64 characters of ASCII, without control characters";
         faults.push("firm", format!("found {:?}, expected {expected}", entry.firm));
     }
+    let refuses_sales = judge_unpriced(entry, faults);
     let mut spec = SessionSpec::new("", "", "");
     (spec.keys, spec.limits, spec.route) = (keys, Some(limits), route);
+    (spec.unpriced, spec.refuses_sales) = (entry.unpriced.clone(), refuses_sales);
     spec.source_addresses = ranges.into_iter().flatten().collect();
     spec.certificate_name = certificate.cloned();
     spec.cl_ord_id_prefix.clone_from(&entry.cl_ord_id_prefix);
     spec.firm.clone_from(&entry.firm);
     spec.has_passwords = !entry.password_file.is_empty();
     spec
+}
+
+/// Judges what a client may send that has no price here. Returns whether sales without a reference price are refused.
+fn judge_unpriced(entry: &FixSession, faults: &mut EntryFaults<'_>) -> bool {
+    for key in ["unpriced", "sell_without_reference"] {
+        if entry.limits == "none" && faults.places.is_set(key) {
+            faults.push(key, "is set, and limits is not \"budgets\": nothing is refused for want of a price; leave it out");
+            return false;
+        }
+    }
+    let is_priced = |name: &&String| Exposure::of(name.as_bytes()) != Exposure::Unpriced;
+    if let Some(name) = entry.unpriced.iter().find(is_priced) {
+        let expected = "message types of E, s, t, AB, AC, i, S, AJ, J, AE, n, or beginning with U";
+        faults.push("unpriced", format!("found {name:?}, expected {expected}"));
+    }
+    let refuses = entry.sell_without_reference == "refuse";
+    if !refuses && entry.sell_without_reference != "limit" {
+        let found = &entry.sell_without_reference;
+        let text = format!("found {found:?}, expected \"limit\" or \"refuse\"");
+        faults.push("sell_without_reference", text);
+    }
+    refuses
 }
 
 fn venue(entry: &FixVenue, faults: &mut EntryFaults<'_>) -> VenueSpec {
@@ -619,6 +644,21 @@ mod tests {
                 "limits = \"none\"\nroute = \"v\"",
                 "limits = \"budgets\"\nroute = \"echo\"",
                 "9: fix.session.limits: found \"budgets\", expected \"none\": a session",
+            ),
+            (
+                "limits = \"none\"",
+                "limits = \"budgets\"\nunpriced = [\"U1\", \"D\"]",
+                "10: fix.session.unpriced: found \"D\", expected message types of E, s",
+            ),
+            (
+                "limits = \"none\"",
+                "limits = \"budgets\"\nsell_without_reference = \"pass\"",
+                "10: fix.session.sell_without_reference: found \"pass\", expected \"limit\" or",
+            ),
+            (
+                "limits = \"none\"",
+                "limits = \"none\"\nunpriced = [\"E\"]",
+                "10: fix.session.unpriced: is set, and limits is not \"budgets\"",
             ),
             ("route", "rout", "10: fix.session.rout: there is no such key; did you mean route?"),
         ] {

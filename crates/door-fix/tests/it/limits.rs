@@ -44,7 +44,7 @@ fn sessions(version: &str) -> (Vec<SessionSpec>, Vec<VenueSpec>) {
         let mut client = SessionSpec::new(version, "GATE", name);
         (client.limits, client.firm) = (Some(Limits::Budgets), "ACME".into());
         (client.route, client.keys.validation) = (Route::Venue("VENUE".into()), Checks::Off);
-        client.unpriced = vec!["AB".into()];
+        (client.unpriced, client.refuses_sales) = (vec!["AB".into()], name == "B");
         client
     });
     let mut venue = VenueSpec::new(version, "GATE", "VENUE");
@@ -427,6 +427,7 @@ fn what_is_refused_says_why() {
         (0, sell.replace("54=2", "54=8"), "|58=Side (54): expected 1, 2, 5 or 6"),
         (0, sell.replace("44=1|", "44=1|423=1|"), "|58=PriceType (423): expected 2"),
         (0, sell.replace("44=1|", "44=1|15=EUR|"), "|58=budget 1 counts USD: expected an order in"),
+        (1, sell.replace("A1", "B1"), "|58=no reference price: a sale needs one here|103=99|"),
         (0, sell.replace("|11=s", ""), "|58=ClOrdID (11): expected 1 to 255"),
         (1, "35=D|11=e|38=5|40=2|44=1|54=1|55=EU|".into(), "|58=budgets in USD and EUR: expected"),
         (
@@ -465,6 +466,29 @@ fn what_is_refused_says_why() {
     let old = format!("{}43=Y|122={}|", order("A1", "o", 1, "10"), gate.desk.time(-3));
     gate.says(0, &old);
     assert!(gate.took(0).contains("|58=sent again too late; send a new order|103=4|"));
+}
+
+/// The client hears of its order, not of a message of the gate.
+#[test]
+fn what_the_venue_rejects_by_its_number_is_refused() {
+    for (version, other, option) in [("FIX.4.4", "99", "99"), ("FIX.4.2", "0", "2")] {
+        let mut gate = Gate::new(version);
+        gate.says(0, &order("A1", "a", 60, "10"));
+        gate.says(VENUE, "35=3|45=2|58=no|372=D|");
+        let refused = format!(
+            "35=8|6=0|11=a|14=0|{}37=NONE|38=60|39=8|44=10|54=1|55=X|58=no|103={other}|150=8|151=0|",
+            if version == "FIX.4.2" { "20=0|" } else { "" }
+        );
+        assert_eq!((gate.took(0), gate.books(1)), (refused, "free 1000.00".into()));
+        gate.says(0, &order("A1", "b", 60, "10"));
+        gate.says(VENUE, "35=8|11=b|37=O2|150=0|39=0|14=0|");
+        gate.took(0);
+        gate.says(0, "35=F|11=c|41=b|54=1|55=X|");
+        gate.says(VENUE, "35=j|45=4|372=F|380=0|");
+        let cancel =
+            format!("35=9|11=c|37=O2|39=0|41=b|58=rejected by the venue|102={option}|434=1|");
+        assert_eq!((gate.took(0), gate.books(1)), (cancel, "free 400.00, held 600.00".into()));
+    }
 }
 
 /// What the venue and the client say of one order of 60 at 10, and the books of its account then; with each the process is killed, before and after
