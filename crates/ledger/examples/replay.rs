@@ -6,7 +6,8 @@
 use std::time::Duration;
 
 use ledger::{
-    Amount, Bank, BudgetSpec, Door, Hold, Options, Origin, Part, Record, Restore, Verdict, Windows,
+    Amount, Bank, BudgetSpec, Door, Hold, LegAmounts, NamedHold, NamedLeg, Options, Origin, Part,
+    Record, Restore, Verdict, Windows,
 };
 use table::SplitMix64;
 
@@ -33,6 +34,8 @@ pub(crate) struct Figures {
     pub(crate) mixed: Duration,
     /// Records of the mix.
     pub(crate) records: usize,
+    /// Time for as many, of which a tenth is of named holds.
+    pub(crate) named: Duration,
     /// Time for as many settles, with the grants that they need.
     pub(crate) settles: Duration,
     /// The number of settles.
@@ -60,6 +63,11 @@ fn main() {
             rate(figures.records, figures.mixed)
         );
         println!(
+            "  {:>9} of them, a tenth named {:6.2} M/s",
+            figures.records,
+            rate(figures.records, figures.named)
+        );
+        println!(
             "  {:>9} settles          {:6.2} M/s",
             figures.settled,
             rate(figures.settled, figures.settles)
@@ -80,6 +88,7 @@ pub(crate) fn measure(size: Size) -> Figures {
     let mut maker = Maker::new(size);
     replay(&mut bank, &maker.begin());
     let (records, mixed) = replay_chunks(&mut bank, &mut maker, size.records, Maker::mixed);
+    let (_, named) = replay_chunks(&mut bank, &mut maker, size.records, Maker::named);
     let (settled, settles) = replay_chunks(&mut bank, &mut maker, size.records, Maker::settle);
     let begun = cpu_time();
     let mut parts: Vec<Part> = Vec::new();
@@ -96,7 +105,7 @@ pub(crate) fn measure(size: Size) -> Figures {
     let restored = cpu_time() - begun;
     assert_eq!(copy.digest(), bank.digest());
     let parts = count;
-    Figures { mixed, records, settles, settled, parts, pages, taken_apart, restored }
+    Figures { mixed, records, named, settles, settled, parts, pages, taken_apart, restored }
 }
 
 fn replay_chunks(
@@ -146,12 +155,14 @@ struct Maker {
     next_grant: u64,
     open: Vec<Open>,
     at_ms: u64,
+    /// Records of named holds that were made.
+    named: u64,
 }
 
 impl Maker {
     fn new(size: Size) -> Maker {
         let open = vec![Open::default(); usize::try_from(size.budgets).expect("few")];
-        Maker { size, random: SplitMix64::new(1), next_grant: 1, open, at_ms: NOW_MS }
+        Maker { size, random: SplitMix64::new(1), next_grant: 1, open, at_ms: NOW_MS, named: 0 }
     }
 
     fn next(&mut self) -> u64 {
@@ -190,6 +201,25 @@ impl Maker {
                 self.resolved(hold, Verdict::Confirmed, 0)
             }
         });
+    }
+
+    /// Records of the mix, and then one of an order: it opens, is filled, closes, ends.
+    fn named(&mut self, records: &mut Vec<Record>) {
+        for _ in 0..9 {
+            self.mixed(records);
+        }
+        let (order, step) = (self.named / 4, self.named % 4);
+        self.named += 1;
+        let (door, key, at_ms) = (Door::Fix, u128::from(order), self.at_ms);
+        if step == 3 {
+            return records.push(Record::NamedEnded { door, key, at_ms });
+        }
+        let (hold, settled) = [(100, 0), (60, 40), (0, 40)][usize::try_from(step).expect("few")];
+        let mut amounts = LegAmounts { hold: Amount::new(hold), ..LegAmounts::default() };
+        amounts.spent[0] = Amount::new(settled);
+        let legs = vec![NamedLeg { budget: order % self.size.budgets + 1, amounts }];
+        let hold = Box::new(NamedHold { door, key, label: "".into(), legs });
+        records.push(Record::Named { hold, fact: step > 0, opens: step == 0, at_ms });
     }
 
     fn settle(&mut self, records: &mut Vec<Record>) {
