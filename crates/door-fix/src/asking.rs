@@ -1,7 +1,7 @@
 //! Orders ask their budgets before they leave, and what came behind them waits.
 //!
 //! ```text
-//!   D ── take_up ── exposure::order ──▶ take_says: an ask ──▶ the ledger ──▶ answered ── advance ── serve ──▶ book, venue
+//!   D, G ── take_up ── exposure ──▶ take_says: an ask ──▶ the ledger ──▶ answered ── advance ── serve ──▶ book, venue
 //!   others of the session ── behind an order that waits ──────────────────────────────────┘
 //! ```
 //!
@@ -12,14 +12,14 @@ use std::sync::Arc;
 
 use fix::{Framing, Message, Timestamp, frame};
 use fix_session::{MessageStore, MessageStores};
-use ledger::NamedAnswer;
+use ledger::{NamedAnswer, NamedSay};
 use weir_budgets::orders::OrderIndex;
 
 use crate::door::{Clock, Door, Happening, Line};
 use crate::exposure::{self, Exposure};
 use crate::gate::limits::{self, Denied};
 use crate::ids::key;
-use crate::line_up::{Grant, Progress, Waiter};
+use crate::line_up::{Grant, Granted, Progress, Waiter};
 use crate::passing::UNSUPPORTED_TYPE;
 use crate::peer::Guard;
 use crate::refusal::{Cause, status};
@@ -36,6 +36,8 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         }
         let progress = match Exposure::of(message.msg_type()) {
             Exposure::Order if seat.is_limited() => self.ask_for(at, message, clock),
+            // What it replaces may still wait.
+            Exposure::Replace if seat.line_up.is_empty() => self.ask_in_turn(at, message, clock),
             _ => Progress::Behind,
         };
         if self.seats[at].line_up.is_empty() && !matches!(progress, Progress::Asked(_)) {
@@ -73,8 +75,58 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         };
         let key = self.sayings.next_key(&self.seats[venue].keys, clock.unix_us);
         let say = limits::ask(key, cut(&label), order.amounts());
-        let grant = Box::new(Grant { key, venue, order });
+        let grant = Box::new(Grant { key, venue, what: Granted::Order(order) });
         Progress::Asked(self.sayings.say(Saying::Ask { client: at, grant }, vec![say]))
+    }
+
+    /// Asks the budgets of an order for what its replace (G) may cost beyond it, unless the replace is known or cannot be asked for.
+    fn ask_in_turn(&mut self, at: usize, message: &Message<'_>, clock: Clock) -> Progress {
+        if !self.seats[at].is_limited() {
+            return Progress::Behind;
+        }
+        if self.seats[at].next().is_some_and(|venue| self.is_too_old(venue, message, clock)) {
+            return Progress::Denied(Denied::TooOld);
+        }
+        match self.judge_replace(at, message) {
+            Ok(Some((grant, say))) => {
+                self.sayings.begin_replace(grant.key);
+                let ask = Saying::Ask { client: at, grant: Box::new(grant) };
+                Progress::Asked(self.sayings.say(ask, vec![say]))
+            }
+            Ok(None) => Progress::Behind,
+            Err(denied) => Progress::Denied(denied),
+        }
+    }
+
+    /// Judges a replace as the order stands, and says what it asks for; nothing where its ids are judged in its turn.
+    fn judge_replace(
+        &self,
+        at: usize,
+        message: &Message<'_>,
+    ) -> Result<Option<(Grant, NamedSay)>, Denied> {
+        let seat = &self.seats[at];
+        let [id, original] =
+            [11, 41].map(|tag| key(tag, seat.prefix(), message.value(tag).unwrap_or_default()));
+        let venue = seat.next().and_then(|venue| Some((venue, self.seats[venue].book.as_ref()?)));
+        let Some((venue, book)) = venue.filter(|(_, book)| book.owner(&id).is_none()) else {
+            return Ok(None);
+        };
+        let (owner, _) = book.owner(&original).ok_or(Denied::NoOrder)?;
+        if owner != seat.keys.name {
+            return Ok(None);
+        }
+        let place = book.place(&original).ok_or(Denied::NoOrder)?;
+        let (head, order, label) = book.order_at(place).ok_or(Denied::NoOrder)?;
+        let version = exposure::replace(message, (&head, &order), seat.refuses_sales())?;
+        let asked = order.ask(&version).map_err(Denied::Order)?;
+        let amounts = order
+            .amounts()
+            .zip(asked)
+            .map(|((budget, now), (_, then))| (budget, limits::raised(now, then)));
+        let key = head.key.ok_or(Denied::NoOrder)?;
+        let say = limits::ask(key, cut(&label), amounts);
+        let what = Granted::Replace(place, order.legs().into());
+        Ok(Some((Grant { key, venue, what }, say)))
     }
 
     /// Reports whether an order that is sent again (43=Y) was made longer ago than the venue is to get one.
@@ -92,6 +144,9 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         let (seat, kind) = (&self.seats[at], Exposure::of(message.msg_type()));
         let may_pass = !seat.is_limited() || seat.passes_unpriced(message.msg_type());
         match (kind, progress) {
+            (Exposure::Replace, Progress::Granted(grant)) => {
+                self.replace(at, message, grant, clock);
+            }
             (_, Progress::Granted(grant)) => {
                 let mut grant = Some(grant);
                 self.pass_up(at, message, &mut grant, clock);
@@ -99,9 +154,6 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
             }
             (_, Progress::Denied(denied)) => {
                 self.refuse_order(at, message, Cause::Denied(denied), clock);
-            }
-            (Exposure::Replace, _) if seat.is_limited() => {
-                self.refuse_order(at, message, Cause::Replaces, clock);
             }
             (Exposure::Unpriced, _) if !may_pass => {
                 self.step(at, clock, |seat, _, turn| {
@@ -112,26 +164,56 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         }
     }
 
+    /// Passes a replace on that was granted, if its order still takes it.
+    fn replace(&mut self, at: usize, message: &Message<'_>, grant: Box<Grant>, clock: Clock) {
+        let (key, judged) = (grant.key, self.judge_replace(at, message));
+        let mut grant = Some(grant);
+        match judged {
+            Ok(Some((now, _))) if now.key != key => {
+                self.refuse_order(at, message, Cause::Denied(Denied::Unanswered), clock);
+            }
+            Ok(_) => self.pass_up(at, message, &mut grant, clock),
+            Err(denied) => self.refuse_order(at, message, Cause::Denied(denied), clock),
+        }
+        if grant.is_none() {
+            // The flush tells how the order stands.
+            self.sayings.end_replace(key, false);
+        }
+        self.give_back(grant);
+    }
+
     /// Does what is to be done with messages that wait for nothing any more.
     fn advance(&mut self, at: usize, clock: Clock) {
         self.touch(at);
         while let Some(waiter) = self.seats[at].line_up.take_ready() {
-            self.serve_waiter(at, waiter, clock);
+            if let Some(asked) = self.serve_waiter(at, waiter, clock) {
+                self.seats[at].line_up.put_back(asked);
+            }
         }
         self.hold_numbers(at);
     }
 
-    fn serve_waiter(&mut self, at: usize, waiter: Waiter, clock: Clock) {
-        let Some(mut index) = self.second_index.take() else { return };
+    /// Serves a message whose turn it is; returns one that has to ask first.
+    fn serve_waiter(&mut self, at: usize, mut waiter: Waiter, clock: Clock) -> Option<Waiter> {
+        let mut index = self.second_index.take()?;
         let read = match frame(&waiter.bytes, usize::MAX) {
             Framing::Whole(frame) => index.read(frame).ok(),
             _ => None,
         };
         let is_of_now = self.stores.store(at).created_unix_ms() == waiter.life_ms;
         let venue = self.seats[at].next().filter(|venue| self.seats[*venue].is_open);
-        match (read, waiter.progress) {
-            (Some(message), progress) if is_of_now && venue.is_some() => {
-                self.serve(at, &message, progress, clock);
+        let mut has_asked = false;
+        match (read, std::mem::replace(&mut waiter.progress, Progress::Behind)) {
+            (Some(message), mut progress) if is_of_now && venue.is_some() => {
+                let is_replace = Exposure::of(message.msg_type()) == Exposure::Replace;
+                if is_replace && matches!(progress, Progress::Behind) {
+                    progress = self.ask_in_turn(at, &message, clock);
+                }
+                has_asked = matches!(progress, Progress::Asked(_));
+                match has_asked {
+                    true => (waiter.progress, waiter.since_ms) = (progress, clock.ms),
+                    false => self.serve(at, &message, progress, clock),
+                }
             }
             (read, progress) => {
                 if let Some(message) = read {
@@ -144,6 +226,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
             }
         }
         self.second_index = Some(index);
+        has_asked.then_some(waiter)
     }
 
     /// The client's number is kept only up to the first message that waits.
@@ -184,8 +267,18 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
 
     /// What is granted and not used ends.
     pub(crate) fn give_back(&mut self, grant: Option<Box<Grant>>) {
-        if let Some(grant) = grant {
-            self.sayings.end(grant.key, &grant.order);
+        let Some(grant) = grant else { return };
+        let Grant { key, venue, what } = *grant;
+        match what {
+            Granted::Order(order) => self.sayings.end(key, &order),
+            Granted::Replace(place, _) => self.end_replace((venue, place, key), true),
+        }
+    }
+
+    /// A replace is not sent. What else its order had to tell the ledger is told.
+    fn end_replace(&mut self, of: (usize, RowPlace, u128), is_raised: bool) {
+        if self.sayings.end_replace(of.2, is_raised) {
+            self.tell_stands(of);
         }
     }
 
@@ -293,7 +386,12 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
     ) {
         let progress = match answer {
             Ok(_) => Progress::Granted(grant),
-            Err(refusal) => Progress::Denied(Denied::of(refusal, grant.order.legs())),
+            Err(refusal) => {
+                if let Granted::Replace(place, _) = grant.what {
+                    self.end_replace((grant.venue, place, grant.key), false);
+                }
+                Progress::Denied(Denied::of(refusal, grant.legs()))
+            }
         };
         match self.seats[client].line_up.answer(number, progress) {
             Ok(()) => self.advance(client, clock),

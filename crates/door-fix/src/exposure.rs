@@ -6,6 +6,7 @@ use money::Unit;
 use weir_budgets::orders::{OrderIndex, OrderKeys, Side};
 
 use crate::gate::limits::Denied;
+use crate::head::Head;
 use crate::report::{decimal, text};
 
 /// What a client's message does to what its firm may owe.
@@ -35,7 +36,7 @@ impl Exposure {
 }
 
 /// Fields that say whose an order is and what it costs. One that appears twice could be read otherwise by the venue.
-const JUDGED: [Tag; 10] = [1, 11, 15, 38, 40, 44, 54, 55, 152, 423];
+const JUDGED: [Tag; 11] = [1, 11, 15, 38, 40, 41, 44, 54, 55, 152, 423];
 
 /// Longest ClOrdID (11).
 const ID_BYTES_MAX: usize = 255;
@@ -71,6 +72,31 @@ pub(crate) fn order(
     judge_legs(message, side, refuses_sales, legs)?;
     let one = Decimal::new(1, 0).ok_or(Denied::Unanswered)?;
     Order::open(legs, one, &Version { number: 0, size }).map_err(Denied::Order)
+}
+
+/// Judges a replace (G) of an order as its next version.
+///
+/// # Errors
+/// Why its client may not send it, whatever is left.
+pub(crate) fn replace(
+    message: &Message<'_>,
+    (head, order): (&Head<'_>, &Order),
+    refuses_sales: bool,
+) -> Result<Version, Denied> {
+    if head.key.is_none() {
+        let why = "the order was sent without limits: cancel it, and send a new one";
+        return Err(Denied::Unpriced(why));
+    }
+    let size = size(message)?;
+    for (tag, of_order) in [(1, head.account), (54, head.side), (55, head.symbol)] {
+        if text(message, tag).is_some_and(|value| value != of_order) {
+            let why = "Account (1), Side (54) or Symbol (55) is not the order's: cancel it";
+            return Err(Denied::Unpriced(why));
+        }
+    }
+    let side = Side::of_order(head.side).unwrap_or(Side::Sell);
+    judge_legs(message, side, refuses_sales, order.legs())?;
+    Ok(Version { number: head.last + 1, size })
 }
 
 /// Judges what an order's budgets count: its money is theirs, and a sale has a price.

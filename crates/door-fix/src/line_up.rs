@@ -2,23 +2,42 @@
 
 use std::collections::VecDeque;
 
-use gate_orders::Order;
+use gate_orders::{Leg, Order};
 
 use crate::gate::limits::Denied;
+use crate::rows::RowPlace;
 
 /// A client whose messages so many wait for is read no further.
 const WAITING_MAX: usize = 1_024;
 /// How long an order waits for the ledger.
 pub(crate) const ANSWER_MS: u64 = 2_000;
 
-/// An order that its budgets granted.
+/// What budgets granted.
 #[derive(Debug)]
 pub(crate) struct Grant {
     /// Of its named hold.
     pub(crate) key: u128,
     /// The venue that it was asked for.
     pub(crate) venue: usize,
-    pub(crate) order: Order,
+    pub(crate) what: Granted,
+}
+
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a grant is in a box")]
+pub(crate) enum Granted {
+    /// A new order.
+    Order(Order),
+    /// A replace of the order at this place, which has these legs.
+    Replace(RowPlace, Box<[Leg]>),
+}
+
+impl Grant {
+    pub(crate) fn legs(&self) -> &[Leg] {
+        match &self.what {
+            Granted::Order(order) => order.legs(),
+            Granted::Replace(_, legs) => legs,
+        }
+    }
 }
 
 /// How far a message is that waits.
@@ -58,6 +77,11 @@ impl LineUp {
 
     pub(crate) fn push(&mut self, waiter: Waiter) {
         self.0.push_back(waiter);
+    }
+
+    /// Puts a message back before all others.
+    pub(crate) fn put_back(&mut self, waiter: Waiter) {
+        self.0.push_front(waiter);
     }
 
     /// The number of the oldest message in the life of its session that began then.

@@ -8,7 +8,7 @@ use crate::book::{Book, State};
 use crate::door::{Clock, Door, Happening};
 use crate::gate::limits::Denied;
 use crate::ids::{Claims, Named, changes, key, named, with_ids};
-use crate::line_up::Grant;
+use crate::line_up::{Grant, Granted};
 use crate::passing::{Item, Origin, rejection_body};
 use crate::peer::Guard;
 use crate::refusal::{Cause, refusal};
@@ -237,7 +237,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         claims: &Claims,
         clock: Clock,
     ) {
-        if self.seats[at].is_limited() && message.msg_type() == b"D" {
+        if self.seats[at].is_limited() && matches!(message.msg_type(), b"D" | b"G") {
             if claims.is_known() {
                 return self.answer_known([at, to], message, clock);
             }
@@ -307,9 +307,10 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
                 let ids = [id, &original[..]];
                 match message.msg_type() {
                     b"D" if is_order => {
-                        let (key, order) = match grant.take() {
-                            Some(grant) => (Some(grant.key), Some(grant.order)),
-                            None => (None, opened(message)),
+                        let granted = grant.take().map(|grant| (grant.key, grant.what));
+                        let (key, order) = match granted {
+                            Some((key, Granted::Order(order))) => (Some(key), Some(order)),
+                            _ => (None, opened(message)),
                         };
                         match order {
                             Some(order) => {
@@ -318,7 +319,10 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
                             None => book.note(id, new.0, state, clock.ms, store),
                         }
                     }
-                    b"G" if is_order => book.join(ids, new, Said::Replace(message, text), store),
+                    b"G" if is_order => {
+                        *grant = None;
+                        book.join(ids, new, Said::Replace(message, text), store)
+                    }
                     b"F" if is_order => book.join(ids, new, Said::Cancel, store),
                     _ => book.note(id, new.0, state, clock.ms, store),
                 }?;

@@ -20,8 +20,6 @@ pub(crate) enum Cause<'v> {
     TooLate,
     /// Its session began anew while it waited.
     Reset,
-    /// Replaces of orders that budgets bind.
-    Replaces,
     /// Its budgets, or what it costs.
     Denied(Denied),
     /// The venue rejected its message, with this text.
@@ -37,7 +35,6 @@ impl<'v> Cause<'v> {
             Cause::NoRoom => "too many open orders",
             Cause::TooLate => "not sent: venue asked again too late",
             Cause::Reset => "not sent: the session began anew",
-            Cause::Replaces => "orders with limits cannot be replaced yet; cancel it",
         };
         text.as_bytes().into()
     }
@@ -49,7 +46,7 @@ impl<'v> Cause<'v> {
             Cause::TooLate => b"4",
             Cause::Denied(denied) => denied.order_reason(is_42).as_bytes(),
             _ if is_42 => b"0",
-            Cause::NoRoom | Cause::Reset | Cause::Replaces | Cause::Venue(_) => b"99",
+            Cause::NoRoom | Cause::Reset | Cause::Venue(_) => b"99",
         }
     }
 
@@ -61,7 +58,7 @@ impl<'v> Cause<'v> {
             Cause::TooLate => b"0",
             Cause::Denied(denied) => denied.replace_reason(is_42).as_bytes(),
             _ if is_42 => b"2",
-            Cause::NoRoom | Cause::Reset | Cause::Replaces | Cause::Venue(_) => b"99",
+            Cause::NoRoom | Cause::Reset | Cause::Venue(_) => b"99",
         }
     }
 }

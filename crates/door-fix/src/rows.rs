@@ -103,16 +103,21 @@ impl Held {
         self.head()?.key
     }
 
-    /// The order, and the key of its named hold; `None` of one that no budget binds.
-    pub(crate) fn bound(&self) -> Option<(u128, Cow<'_, Order>)> {
+    /// What is beside the order, and the order.
+    pub(crate) fn read(&self) -> Option<(Head<'_>, Cow<'_, Order>)> {
         match self {
             Held::Short(bytes) => {
                 let mut rest = &bytes[..];
-                let key = Head::take(&mut rest)?.key?;
-                Some((key, Cow::Owned(Order::decode(rest).ok()?)))
+                let head = Head::take(&mut rest)?;
+                Some((head, Cow::Owned(Order::decode(rest).ok()?)))
             }
-            Held::Long(long) => Some((self.key()?, Cow::Borrowed(&long.now))),
+            Held::Long(long) => Some((self.head()?, Cow::Borrowed(&long.now))),
         }
+    }
+
+    /// The order, and the key of its named hold; `None` of one that no budget binds.
+    pub(crate) fn bound(&self) -> Option<(u128, Cow<'_, Order>)> {
+        Some((self.key()?, self.read()?.1))
     }
 
     /// Reports whether it says the same as another one, as far as that is seen at a glance.
@@ -298,12 +303,18 @@ impl Rows {
         Some(HoldChange::Stands(place, self.get(place)?.held.bound()?.0))
     }
 
-    /// Returns what is to become of a named hold whose order was opened by a change that is taken back.
+    /// Returns what is to become of a named hold whose order a change concerned that is taken back.
     pub(crate) fn hold_undone(&self, change: &RowChange) -> Option<HoldChange> {
-        let RowChange::Was(place, before) = change else { return None };
-        let row = self.get(*place).filter(|_| before.record == 0)?;
-        let (key, order) = row.held.bound()?;
-        Some(HoldChange::Ends(key, Box::new(order.into_owned())))
+        let (place, was_opened) = match change {
+            RowChange::Was(place, before) => (*place, before.record == 0),
+            RowChange::Heard(place, ..) => (*place, false),
+            RowChange::Added(_) | RowChange::Removed(..) => return None,
+        };
+        let (key, order) = self.get(place)?.held.bound()?;
+        Some(match was_opened {
+            true => HoldChange::Ends(key, Box::new(order.into_owned())),
+            false => HoldChange::Stands(place, key),
+        })
     }
 
     /// A change is kept.

@@ -18,7 +18,7 @@ const LABEL_BYTES_MAX: usize = 128;
 /// Something that was said.
 #[derive(Debug)]
 pub(crate) enum Saying {
-    /// May a client's order leave?
+    /// May a client's order or replace leave?
     Ask { client: usize, grant: Box<Grant> },
     /// How an order of a venue stands.
     Fact { venue: usize, place: RowPlace, key: u128 },
@@ -50,6 +50,9 @@ pub(crate) struct Sayings {
     out: Vec<ToLedger>,
     /// Orders whose last fact is not answered, and whether they have changed since.
     standing: HashMap<u128, bool>,
+    /// Orders whose replaces are asked for: how many, and whether the orders have changed since. Until it is known what becomes of these, nothing
+    /// is said that could lower what is asked for.
+    replacing: HashMap<u128, (u32, bool)>,
     /// Ends and facts to be said again: the ledger could record nothing.
     again: Vec<Saying>,
 }
@@ -92,7 +95,8 @@ impl Sayings {
         (venue, place, key): (usize, RowPlace, u128),
         (label, order): (&str, &Order),
     ) {
-        if let Some(changed) = self.standing.get_mut(&key) {
+        let replacing = self.replacing.get_mut(&key).map(|(_, changed)| changed);
+        if let Some(changed) = replacing.or(self.standing.get_mut(&key)) {
             *changed = true;
             return;
         }
@@ -100,6 +104,19 @@ impl Sayings {
         let fact = limits::ask(key, cut(label), order.amounts());
         let fact = NamedSay { kind: NamedKind::Fact, ..fact };
         self.say(Saying::Fact { venue, place, key }, vec![fact]);
+    }
+
+    /// A replace of an order is asked for.
+    pub(crate) fn begin_replace(&mut self, key: u128) {
+        self.replacing.entry(key).or_default().0 += 1;
+    }
+
+    /// One is refused or sent, or is not sent although it was granted (`is_raised`). Reports whether it is to be told how the order stands.
+    pub(crate) fn end_replace(&mut self, key: u128, is_raised: bool) -> bool {
+        let Some((count, changed)) = self.replacing.get_mut(&key) else { return false };
+        (*count, *changed) = (*count - 1, *changed || is_raised);
+        let is_last = *count == 0;
+        is_last && self.replacing.remove(&key).is_some_and(|(_, changed)| changed)
     }
 
     /// Takes the answers to an end or a fact.

@@ -104,6 +104,13 @@ impl Book {
         self.view(self.rows.get(self.place(id)?)?)
     }
 
+    /// The order at a place, what is beside it, and the label of its named hold.
+    pub(crate) fn order_at(&self, place: RowPlace) -> Option<(Head<'_>, Cow<'_, Order>, String)> {
+        let row = self.rows.get(place)?;
+        let (head, order) = row.held.read()?;
+        Some((head, order, self.label(row)))
+    }
+
     /// The row of the order that an id names.
     pub(crate) fn place(&self, id: &[u8]) -> Option<RowPlace> {
         match self.ids.entry(self.ids.find(id)?).whose {
@@ -398,16 +405,7 @@ impl Book {
     }
 
     fn view(&self, row: &Row) -> Option<OrderView> {
-        let read;
-        let (head, order) = match &row.held {
-            Held::Short(bytes) => {
-                let mut rest = &bytes[..];
-                let head = Head::take(&mut rest)?;
-                read = Order::decode(rest).ok()?;
-                (head, &read)
-            }
-            Held::Long(long) => (Head::take(&mut &long.head[..])?, &long.now),
-        };
+        let (head, order) = row.held.read()?;
         let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
         Some(OrderView {
             session: self.clients[row.client as usize].clone(),

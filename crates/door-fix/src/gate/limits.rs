@@ -18,6 +18,15 @@ pub fn ask(key: u128, label: &str, amounts: impl Iterator<Item = (u64, LegAmount
     NamedSay { kind: NamedKind::Ask, key, label: label.into(), legs: amounts.map(leg).collect() }
 }
 
+/// Returns what a leg asks for that has these amounts now, and would have those: an ask raises the hold and books nothing, so what it would book
+/// elsewhere is held until then.
+#[must_use]
+pub fn raised(now: LegAmounts, then: LegAmounts) -> LegAmounts {
+    let all = |of: &LegAmounts| Some(of.hold.get().saturating_add(of.booked()?.get()));
+    let more = all(&then).zip(all(&now)).map_or(i64::MAX, |(then, now)| then.saturating_sub(now));
+    LegAmounts { hold: Amount::new(now.hold.get().saturating_add(more.max(0))), ..now }
+}
+
 /// Why an order does not leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Denied {
@@ -38,6 +47,8 @@ pub enum Denied {
         /// What it has left.
         left: Amount,
     },
+    /// A replace names no order of its session.
+    NoOrder,
     /// It was sent again, and too late.
     TooOld,
     /// The ledger did not judge it: it is busy, or did not answer in time.
@@ -71,7 +82,7 @@ impl Denied {
             }
             Denied::Order(refusal) => refusal == Refusal::Range,
             Denied::Unpriced(_) | Denied::Currency(_) | Denied::Unbound(_) => false,
-            Denied::TooOld | Denied::Unanswered | Denied::Journal => false,
+            Denied::NoOrder | Denied::TooOld | Denied::Unanswered | Denied::Journal => false,
         }
     }
 
@@ -87,10 +98,15 @@ impl Denied {
         }
     }
 
-    /// CxlRejReason (102) of a refused replace: a decision of the broker.
+    /// CxlRejReason (102) of a refused replace: the order is closed or unknown, or it is a decision of the broker.
     #[must_use]
     pub fn replace_reason(self, is_42: bool) -> &'static str {
-        if is_42 { "2" } else { "99" }
+        match self {
+            Denied::Order(Refusal::Closed) => "0",
+            Denied::NoOrder => "1",
+            _ if is_42 => "2",
+            _ => "99",
+        }
     }
 }
 
@@ -104,6 +120,7 @@ impl fmt::Display for Denied {
             Denied::Currency(Leg { budget, unit }) => {
                 write!(f, "budget {budget} counts {unit}: expected an order in that Currency (15)")
             }
+            Denied::NoOrder => f.write_str("no order of this session has this OrigClOrdID (41)"),
             Denied::TooOld => f.write_str("sent again too late; send a new order"),
             Denied::Unanswered => f.write_str("the limits were not checked in time; send it again"),
             Denied::Journal => f.write_str("the gate cannot record orders at present"),
@@ -189,6 +206,8 @@ mod tests {
                 "0",
                 "9 budgets bind the order, at most 8",
             ),
+            (Denied::NoOrder, "99", "0", "no order of this session"),
+            (Denied::Order(Refusal::Closed), "99", "0", "the order is closed"),
             (Denied::TooOld, "4", "4", "sent again too late"),
             (Denied::Currency(legs()[0]), "99", "0", "budget 7 counts USD: expected an order in"),
             (Denied::Order(Refusal::Range), "3", "3", "out of range"),
@@ -199,7 +218,13 @@ mod tests {
         ] {
             let reasons = (denied.order_reason(false), denied.order_reason(true));
             assert_eq!(reasons, (reason, old), "{denied}");
-            assert_eq!((denied.replace_reason(false), denied.replace_reason(true)), ("99", "2"));
+            let of_replace = [denied.replace_reason(false), denied.replace_reason(true)];
+            let expected = match denied {
+                Denied::NoOrder => ["1", "1"],
+                Denied::Order(Refusal::Closed) => ["0", "0"],
+                _ => ["99", "2"],
+            };
+            assert_eq!(of_replace, expected, "{denied}");
             assert!(denied.to_string().starts_with(text), "{denied}: expected {text}");
         }
     }

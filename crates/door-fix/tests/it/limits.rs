@@ -8,7 +8,7 @@ use door_fix::{
 };
 use fix_session::{MessageStore, MessageStores};
 use fix_store::{FileStores, NumbersFile, Options};
-use ledger::{Bank, Line, NamedAnswer, Out};
+use ledger::{Bank, Line, NamedAnswer, NamedRefusal, Out};
 use weir_budgets::budgets;
 use weir_budgets::orders::Bindings;
 
@@ -33,6 +33,8 @@ struct Gate {
     /// What the ledger has not answered.
     asked: VecDeque<ToLedger>,
     is_slow: bool,
+    /// What it answers to all.
+    refuses: Option<NamedRefusal>,
     /// What a start would say and doubt: whether the files are older than the journal, which start of the machine it is, how many of each.
     doubts: Vec<(bool, u32, [usize; 2])>,
     /// What each session got.
@@ -87,6 +89,7 @@ impl Gate {
             seqs: [1; 3],
             asked,
             is_slow: false,
+            refuses: None,
             doubts: Vec::new(),
             got,
         };
@@ -135,7 +138,10 @@ impl Gate {
         let mut out = Out::default();
         let answers: Vec<NamedAnswer> = says
             .into_iter()
-            .map(|mut say| self.bank.take_named(ledger::Door::Fix, &mut say, &mut out))
+            .map(|mut say| match self.refuses {
+                Some(refusal) => Err(refusal),
+                None => self.bank.take_named(ledger::Door::Fix, &mut say, &mut out),
+            })
             .collect();
         self.desk.door.answered(number, &answers, self.desk.clock);
         self.bank.audit().unwrap();
@@ -305,6 +311,11 @@ fn a_session_of_which_1024_messages_wait_is_read_no_further_for_2_s_at_most() {
     assert!(!gate.desk.door.has_sayings());
 }
 
+/// The book of the venue has no room for more of this step.
+fn fill_book(gate: &mut Gate) {
+    fill(gate.desk.door.stores().book(VENUE).unwrap().unwrap(), 0);
+}
+
 /// A store that has no room for more of this step.
 fn fill(store: &mut impl MessageStore, left: usize) {
     let _ = store.put(&vec![0; (256 << 20) + 1 - left]);
@@ -322,7 +333,7 @@ fn an_order_that_cannot_be_kept_does_not_leave() {
         let stores = gate.desk.door.stores();
         match fault {
             "venue" => fill(stores.store(VENUE), 0),
-            "book" => fill(stores.book(VENUE).unwrap().unwrap(), 0),
+            "book" => fill_book(&mut gate),
             "row" => fill(stores.book(VENUE).unwrap().unwrap(), 64),
             _ => fill(stores.store(0), 0),
         }
@@ -433,7 +444,7 @@ fn what_is_refused_says_why() {
         (
             0,
             "35=G|11=g|41=s|38=5|40=2|44=1|54=2|55=X|".into(),
-            "35=9|11=g|37=NONE|39=8|41=s|58=orders with limits",
+            "35=9|11=g|37=NONE|39=8|41=s|58=no order of this session has this OrigClOrdID (41)|102=1|434=2|",
         ),
         (0, "35=E|66=l|".into(), "|58=Unsupported Message Type|372=E|380=3|"),
         (0, "35=U7|".into(), "|58=Unsupported Message Type|372=U7|380=3|"),
@@ -498,7 +509,8 @@ fn play(name: &str, steps: &[(usize, &str, &str)]) {
         let mut gate = Gate::new("FIX.4.4");
         gate.says(0, &order("A1", "a", 60, "10"));
         for (at, says, books) in steps {
-            gate.is_slow = kills;
+            // What the ledger has not granted is not sent.
+            gate.is_slow = kills && *at == VENUE;
             gate.says(*at, &format!("{says}|"));
             if kills {
                 gate = gate.after_a_kill("FIX.4.4");
@@ -540,6 +552,178 @@ fn what_the_venue_reports_is_booked_once() {
     play("of nobody", &[
         (2, "35=8|11=z|1=A1|54=1|55=X|37=P|150=F|39=1|17=9|32=2|31=5|14=2|60=20261123-10:00:00", "free 390.00, held 600.00, unknown_order 10.00"),
     ]);
+}
+
+#[test]
+#[rustfmt::skip]
+fn a_replace_is_held_at_its_worst_until_the_venue_has_answered() {
+    let replace = |id, of, quantity, price| format!("35=G|11={id}|41={of}|38={quantity}|40=2|44={price}|54=1|55=X");
+    let [more, dearer, less] = [replace("b", "a", 80, "10"), replace("c", "b", 60, "15"), replace("d", "b", 10, "10")];
+    play("accepted, refused, chained, with less than was executed", &[
+        (2, "35=8|11=a|37=O|150=0|39=0|14=0", "free 400.00, held 600.00"),
+        (0, &more, "free 200.00, held 800.00"),
+        (0, &dearer, "free 100.00, held 900.00"),
+        (2, "35=8|11=b|41=a|37=O|150=5|39=0|38=80|44=10|14=0|151=80", "free 100.00, held 900.00"),
+        (2, "35=8|11=b|37=O|150=F|39=1|17=1|32=20|31=9|14=20|60=20261123-10:00:00", "free 220.00, held 600.00, settled 180.00"),
+        (2, "35=9|11=c|41=b|37=O|39=1|434=2|102=0", "free 220.00, held 600.00, settled 180.00"),
+        (0, &less, "free 220.00, held 600.00, settled 180.00"),
+        (2, "35=8|11=d|41=b|37=O|150=5|39=2|38=10|44=10|14=20|151=0", "free 820.00, settled 180.00"),
+    ]);
+    let more = replace("b", "a", 90, "10");
+    let filled = "35=8|11=a|37=O|150=F|39=2|17=1|32=60|31=10|14=60|60=20261123-10:00:00";
+    play("filled while it waits, accepted", &[
+        (0, &more, "free 100.00, held 900.00"),
+        (2, filled, "free 100.00, held 300.00, settled 600.00"),
+        (2, "35=8|11=b|41=a|37=O|150=5|39=1|38=90|44=10|14=60|151=30", "free 100.00, held 300.00, settled 600.00"),
+        (2, "35=8|11=b|37=O|150=F|39=2|17=2|32=30|31=10|14=90|60=20261123-10:00:00", "free 100.00, settled 900.00"),
+    ]);
+    play("filled while it waits, refused", &[
+        (0, &more, "free 100.00, held 900.00"),
+        (2, filled, "free 100.00, held 300.00, settled 600.00"),
+        (2, "35=9|11=b|41=a|37=O|39=2|434=2|102=0", "free 400.00, settled 600.00"),
+    ]);
+    play("rejected by its number, and cancelled while one waits", &[
+        (0, &more, "free 100.00, held 900.00"),
+        (2, "35=3|45=3|58=no|372=G", "free 400.00, held 600.00"),
+        (0, &replace("c", "a", 70, "10"), "free 300.00, held 700.00"),
+        (0, "35=F|11=d|41=a|54=1|55=X", "free 300.00, held 700.00"),
+        (2, "35=8|11=d|41=a|37=O|150=4|39=4|14=0|151=0", "free 1000.00"),
+    ]);
+    play("after it was dearer than it was held for, and one that did not come", &[
+        (2, "35=8|11=a|37=O|150=F|39=1|17=1|32=58|31=11|14=58|60=20261123-10:00:00", "free 342.00, held 20.00, settled 600.00, over_settled 38.00"),
+        (0, &replace("b", "a", 70, "10"), "free 242.00, held 120.00, settled 638.00"),
+        (2, "35=8|11=a|37=O|150=I|39=1|14=60|151=0", "free 242.00, held 100.00, settled 638.00, inferred 20.00"),
+        (0, &replace("c", "b", 70, "12"), "free 218.00, held 120.00, settled 638.00, inferred 24.00"),
+    ]);
+}
+
+/// 102, the order's own 37 and 39, and 58.
+#[test]
+fn a_replace_that_is_refused_says_why() {
+    for (version, option) in [("FIX.4.4", "99"), ("FIX.4.2", "2")] {
+        let mut gate = Gate::new(version);
+        gate.says(1, &order("B1", "o", 80, "10"));
+        gate.says(0, &order("A1", "a", 60, "10"));
+        gate.says(VENUE, "35=8|11=a|37=O|150=0|39=0|14=0|");
+        gate.got = Default::default();
+        let of = |id: &str, rest: &str| format!("35=G|11={id}|41=a|{rest}40=2|54=1|55=X|");
+        let known = |id, status, text, reason: &str| {
+            format!("35=9|11={id}|37=O|39={status}|41=a|58={text}|102={reason}|434=2|")
+        };
+        let not_its = "Account (1), Side (54) or Symbol (55) is not the order's: cancel it";
+        let unknown = "35=9|11=e|37=NONE|39=8|41=z|58=no order of this session has this OrigClOrdID (41)|102=1|434=2|";
+        let used = if version == "FIX.4.2" { "2" } else { "6" };
+        let others = format!("35=9|11=f|37=NONE|39=8|41=a|58=Duplicate ClOrdID|102={used}|434=2|");
+        let short = "budget 1: limit; 384.375 USD left";
+        for (at, says, told) in [
+            (0, of("b", "38=60|44=17|"), known("b", 0, short, option)),
+            (
+                0,
+                of("c", "38=75|44=10|"),
+                known("c", 0, "budget 2: limit; 76.5625 USD left", option),
+            ),
+            (0, of("d", "38=60|44=10|1=A2|"), known("d", 0, not_its, option)),
+            (0, of("d", "38=60|"), known("d", 0, "Price (44): expected a number", option)),
+            (0, of("a", "38=60|44=10|"), known("a", 0, "Duplicate ClOrdID", used)),
+            (0, of("e", "38=60|44=10|").replace("41=a", "41=z"), unknown.into()),
+            (1, of("f", "38=60|44=10|"), others),
+        ] {
+            gate.says(at, &says);
+            assert_eq!(gate.took(at), told, "{says}");
+            assert_eq!(
+                (gate.took(VENUE).as_str(), gate.books(1).as_str()),
+                ("", "free 400.00, held 600.00")
+            );
+        }
+        gate.says(0, &of("g", "38=61|44=10|"));
+        gate.says(0, &(of("g", "38=61|44=10|") + "97=Y|"));
+        assert!(gate.took(0).contains("|11=g|14=0|"), "how it stands");
+        gate.says(0, &of("h", "38=60|44=17|"));
+        assert!(gate.took(0).contains("|37=O|39=E|41=a|58=budget 1: limit;"));
+        gate.says(VENUE, "35=8|11=a|37=O|150=4|39=4|14=0|151=0|");
+        gate.took(0);
+        gate.says(0, &of("i", "38=60|44=10|"));
+        assert_eq!(gate.took(0), known("i", 4, "the order is closed: send a new one", "0"));
+    }
+}
+
+/// What its order hears meanwhile is told afterwards, so that it lowers nothing that is asked for; what is not sent lowers it again.
+#[test]
+fn a_replace_waits_for_its_budgets_as_an_order_does() {
+    let (replace, fill) = (
+        |price| format!("35=G|11=b|41=a|38=60|40=2|44={price}|54=1|55=X|"),
+        "35=8|11=a|37=O|150=F|39=1|17=1|32=20|31=10|14=20|60=20261123-10:00:00|",
+    );
+    for (price, ends, books) in [
+        ("15", "granted", "free 200.00, held 600.00, settled 200.00"),
+        ("17", "refused", "free 400.00, held 400.00, settled 200.00"),
+        ("15", "late", "free 400.00, held 400.00, settled 200.00"),
+        ("15", "gone", "free 400.00, held 400.00, settled 200.00"),
+        ("15", "full", "free 400.00, held 600.00"),
+        ("15", "closed", "free 800.00, settled 200.00"),
+    ] {
+        let mut gate = Gate::new("FIX.4.4");
+        gate.says(0, &order("A1", "a", 60, "10"));
+        gate.got = Default::default();
+        gate.is_slow = true;
+        gate.says(0, &replace(price));
+        if ends != "full" {
+            gate.says(VENUE, fill);
+        }
+        assert_eq!((gate.asked.len(), gate.took(VENUE)), (1, String::new()), "{ends}");
+        let line = gate.lines[0];
+        match ends {
+            "late" => gate.got[0] = gate.desk.waits(line, 2_000),
+            "gone" => gate.leaves(0),
+            "full" => fill_book(&mut gate),
+            "closed" => gate.says(VENUE, "35=8|11=a|37=O|150=4|39=4|14=20|151=0|"),
+            _ => {}
+        }
+        gate.is_slow = false;
+        gate.turn();
+        assert_eq!(gate.took(VENUE).contains("35=G|11=b|"), ends == "granted", "{ends}");
+        assert_eq!(gate.books(1), books, "{ends}");
+        assert!(!gate.desk.door.has_sayings(), "{ends}");
+    }
+    // It is asked for once what it replaces has left, and what came behind it waits.
+    let mut gate = Gate::new("FIX.4.4");
+    gate.is_slow = true;
+    let cancel = "35=F|11=c|41=b|54=1|55=X|";
+    let all = [order("A1", "a", 60, "10"), replace("15"), cancel.into()];
+    all.iter().for_each(|one| gate.says(0, one));
+    for (asks, leaves) in [(1, all[0].clone()), (1, all[1..].concat())] {
+        assert_eq!(gate.asked.len(), asks);
+        gate.answer();
+        gate.turn();
+        assert_eq!(gate.took(VENUE), leaves);
+    }
+}
+
+/// Nothing can be sealed, or the ledger is busy: what may cost money is refused, and what only ends it passes.
+#[test]
+fn a_cancel_passes_where_nothing_can_be_recorded() {
+    for refusal in [NamedRefusal::Journal, NamedRefusal::Busy] {
+        let mut gate = Gate::new("FIX.4.4");
+        gate.says(0, &order("A1", "a", 60, "10"));
+        gate.got = Default::default();
+        gate.refuses = Some(refusal);
+        gate.says(0, &order("A1", "b", 1, "10"));
+        gate.says(0, "35=G|11=c|41=a|38=61|40=2|44=10|54=1|55=X|");
+        let refused = gate.took(0);
+        let [one, two] = ["|11=b|", "35=9|11=c|"].map(|part| refused.contains(part));
+        assert!(one && two && gate.took(VENUE).is_empty(), "{refused}");
+        for passes in ["35=F|11=d|41=a|54=1|55=X|", "35=H|11=a|54=1|55=X|"] {
+            gate.says(0, passes);
+            assert_eq!(gate.took(VENUE), passes);
+        }
+        gate.says(VENUE, "35=8|11=d|41=a|37=O|150=4|39=4|14=0|151=0|");
+        assert!(gate.took(0).contains("|150=4|"), "a report waits for nothing");
+        assert_eq!(gate.books(1), "free 400.00, held 600.00");
+        gate.refuses = None;
+        gate.desk.door.say_again();
+        gate.turn();
+        assert_eq!(gate.books(1), "free 1000.00");
+    }
 }
 
 /// Nothing ends, and nothing is lowered, of which the book of a venue cannot say how it stands.
