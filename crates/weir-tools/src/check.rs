@@ -113,6 +113,12 @@ pub fn warnings(config: &Config, file: &Path, now: money::Instant) -> Vec<String
         orders::crowded(&budgets, &file.display().to_string()).map(|told| told.to_string()),
     );
     told.extend(insecure_notices(config, file, &budgets));
+    let binds = budgets.iter().filter(|budget| budget.orders.is_some()).count();
+    let limits = config.arrays.fix_session.iter().any(|session| session.limits != "none");
+    told.extend((binds > 0 && !limits).then(|| {
+        let file = file.display();
+        format!("{file}: {binds} of its budgets bind orders, and no fix.session has limits = \"budgets\": no order is held in them")
+    }));
     let alerts = budgets.iter().filter(|budget| !budget.alerts.is_empty()).count();
     told.extend((alerts > 0 && config.alerts.url.is_empty()).then(|| {
         let file = file.display();

@@ -194,7 +194,7 @@ fn is_json(headers: &HeaderMap) -> bool {
 }
 
 /// Fields that hold lists; nothing else does.
-const LISTS: [&str; 2] = ["ids", "except"];
+const LISTS: [&str; 3] = ["ids", "except", "alerts"];
 
 /// The derived readers take a list of values for an object of fields, in order; nobody means that.
 fn check_lists(value: &Value, field: &str) -> Result<(), Problem> {

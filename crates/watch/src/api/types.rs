@@ -642,6 +642,7 @@ mod tests {
         let orders = r#"{"account":"A 1","side":"short"}"#;
         assert_eq!(read(&format!(r#"{{"orders":{orders}}}"#))["orders"].to_string(), orders);
         assert_eq!(read(r#"{"orders":null}"#)["orders"], serde_json::Value::Null);
+        assert_eq!(read(r#"{"alerts":[0.5,"1"]}"#)["alerts"].to_string(), r#"[0.5,"1"]"#);
         for bad in [
             r#"{"orders":{"side":"long"}}"#,
             r#"{"orders":{"acount":"A"}}"#,

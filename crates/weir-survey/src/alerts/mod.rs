@@ -16,7 +16,7 @@ use ledger::{Door, Memo, Status};
 use money::{Instant, Unit};
 use serde_json::{Value, json};
 use watch::Budget;
-use webhook::{Message, Outcome, Report, SendError, Sender};
+use webhook::{Message, Outcome, Report, Sender};
 use weir_budgets::alerts::{Shares, WHOLE};
 use weir_node::bank::rows::SurveyRow;
 use weir_node::bank::{Command, ask};
@@ -152,8 +152,15 @@ impl Alerts {
                     let (alert, attempts) = (&report.id, report.attempts);
                     tracing::error!(alert, attempts, why, "an alert was given up");
                 }
+                Outcome::Gone => {
+                    tracing::error!(
+                        "the receiver of alerts answered 410: none is sent before the next start"
+                    );
+                    self.due.push_front((key, place));
+                    continue;
+                }
                 // They are sent again after the next start.
-                Outcome::Gone | Outcome::Removed | Outcome::Stopped => continue,
+                Outcome::Removed | Outcome::Stopped => continue,
             }
             match self.kept.as_mut().and_then(|kept| kept.get_mut(&key)) {
                 Some(Kept::Budget(told)) => {
@@ -260,12 +267,11 @@ impl Alerts {
             let Ok(message) = Message::new(&id, payload.to_string().into_bytes()) else { continue };
             match self.sender.send(receiver::NAME, message) {
                 Ok(()) => _ = self.sent.insert(id, (key, place)),
-                Err(SendError::Full) => {
+                // Full, or the receiver said that it wants no more (410): then the next start asks it again.
+                Err(_) => {
                     self.due.push_front((key, place));
                     return;
                 }
-                // It said that it wants no more (410): the next start asks it again.
-                Err(SendError::Gone | SendError::Unknown | SendError::Stopped) => {}
             }
         }
     }

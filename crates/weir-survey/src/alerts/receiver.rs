@@ -36,7 +36,7 @@ pub(crate) fn start(config: &Config) -> Result<Option<(Sender, Receiver<Report>)
 pub fn judge_files(config: &Config) -> Vec<ConfigError> {
     let is_there = !config.alerts.url.is_empty();
     let fault = is_there.then(|| read(config).err()).flatten();
-    fault.map(|text| ConfigError { place: String::new(), text }).into_iter().collect()
+    fault.map(|text| ConfigError { place: "alerts".into(), text }).into_iter().collect()
 }
 
 fn read(config: &Config) -> Result<(Endpoint, Trust), String> {

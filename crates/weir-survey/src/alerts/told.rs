@@ -1,6 +1,6 @@
 //! What was told of a budget or a file, as the memo that keeps it, and what is to be told next.
 
-use ledger::{Amount, Period};
+use ledger::{Amount, Period, WindowKind};
 use weir_budgets::alerts::WHOLE;
 use weir_node::bank::rows::SurveyRow;
 
@@ -127,8 +127,9 @@ fn look(
         Scope::Limit => (row.spent(), row.line.limit, 0),
         Scope::Window(period) => {
             let place = Period::ALL.iter().position(|one| *one == period)?;
-            let (window, used) = row.windows[place]?;
-            (used, window.limit, row.window_ends_ms[place])
+            let (window, used) = row.windows[place].filter(|of| of.0.kind == WindowKind::Fixed)?;
+            let spent = if period == Period::Day { row.day_spent } else { spent_of(row, used) };
+            (spent, window.limit, row.window_ends_ms[place])
         }
         Scope::Expired => (row.line.expired, row.line.limit, row.day.end.ms()),
     };
@@ -148,6 +149,14 @@ fn look(
     };
     let at_ms = now_ms;
     is_new.then_some(Crossing { share, end_ms, at_ms, used, limit, is_done: false })
+}
+
+/// What of a week or month is spent: what was handed out and did not come back, less what workers and holds have now. What they had before it
+/// began comes off, too, until it is spent.
+fn spent_of(row: &SurveyRow, used: Amount) -> Amount {
+    let out = [row.line.purses, row.line.held, row.line.expired];
+    let out = out.iter().fold(row.suspended.get(), |sum, part| sum.saturating_add(part.get()));
+    Amount::new(used.get().saturating_sub(out).max(0))
 }
 
 /// Reports whether a limit is larger than when the same share of it was told: it is another amount that was reached.
@@ -242,12 +251,32 @@ mod tests {
         }
     }
 
+    /// How a budget stands of whose week so much was handed out, of this to purses and holds.
+    fn week(kind: WindowKind, handed_out: i64, out: i64) -> SurveyRow {
+        let mut row = spent(1_000, 0);
+        let limit = WindowLimit { period: Period::Week, kind, limit: Amount::new(10) };
+        row.windows[3] = Some((limit, Amount::new(handed_out)));
+        (row.line.purses, row.line.held) = (Amount::new(out - out / 2), Amount::new(out / 2));
+        row
+    }
+
+    #[test]
+    fn what_is_with_workers_and_in_holds_is_not_spent_and_buckets_have_no_shares() {
+        let next = |row: &SurveyRow| Told::default().next(row, &SHARES, 9);
+        assert_eq!(next(&week(WindowKind::Fixed, 10, 6)), None);
+        let told = next(&week(WindowKind::Fixed, 10, 5)).unwrap().0[2].unwrap();
+        assert_eq!((told.share, told.used), (5_000, Amount::new(5)));
+        assert_eq!(next(&week(WindowKind::Fixed, 3, 9)), None, "handed out before the week");
+        assert_eq!(next(&week(WindowKind::Bucket, 10, 0)), None);
+    }
+
     #[test]
     fn a_window_is_told_of_anew_when_the_next_one_has_begun() {
         let day = WindowLimit::fixed(Period::Day, Amount::new(10));
         let of = |used: i64, end_ms: u64| {
             let mut row = spent(1_000, 0);
-            (row.windows[2], row.window_ends_ms[2]) = (Some((day, Amount::new(used))), end_ms);
+            (row.windows[2], row.window_ends_ms[2]) = (Some((day, Amount::ZERO)), end_ms);
+            row.day_spent = Amount::new(used);
             row
         };
         let first = Told::default().next(&of(8, 100), &SHARES, 9).unwrap();

@@ -3,8 +3,9 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use door_fix::gate::desk::{self, FixDesk, Phase, Size, Standing};
+use door_fix::gate::desk::{self, FixDesk, Leg, LegAmounts, Phase, Size, Standing};
 use fix_store::{Direction, Kept, Place, read_history_from, session_names};
+use money::Amount;
 use serde_json::json;
 use watch::fix::{
     FixAct, FixChange, FixDirection, FixDurability, FixError, FixKind, FixMessage, FixMessages,
@@ -57,17 +58,21 @@ pub(super) fn messages(
 /// How many pages of the worker one of ours is made of at most.
 const ORDER_PAGES_MAX: usize = 16;
 
-/// A page of orders. The worker gives few at once, so that nothing waits for it.
+/// A page of orders, of those that a budget binds where one is named. The worker gives few at once, so that nothing waits for it.
 pub(super) fn orders(
     desk: Option<&FixDesk>,
     mut from: u64,
     max: usize,
+    budget: Option<u64>,
 ) -> Result<FixOrders, FixError> {
     let mut found = FixOrders::default();
     let Some(desk) = desk else { return Ok(found) };
     for _ in 0..ORDER_PAGES_MAX {
         let (orders, next) = desk.orders(from, max - found.orders.len()).map_err(told)?;
-        found.orders.extend(orders.into_iter().map(order));
+        let is_meant = |order: &desk::OrderView| {
+            budget.is_none_or(|id| order.legs.iter().any(|(leg, _)| leg.budget == id))
+        };
+        found.orders.extend(orders.into_iter().filter(is_meant).map(order));
         found.next = next.map(|next| next.to_string());
         match next {
             Some(next) if found.orders.len() < max => from = next,
@@ -103,9 +108,21 @@ fn order(order: desk::OrderView) -> FixOrder {
             _ if order.is_replacing => FixOrderState::Replacing,
             _ => FixOrderState::Open,
         },
-        hold: None,
-        booked: None,
+        hold: of_legs(&order.legs, |of| Some(of.hold)),
+        booked: of_legs(&order.legs, LegAmounts::booked),
     }
+}
+
+/// An amount of each budget that binds an order, by the budget's id; nothing of an order that none binds.
+fn of_legs(
+    legs: &[(Leg, LegAmounts)],
+    amount: impl Fn(&LegAmounts) -> Option<Amount>,
+) -> Option<serde_json::Value> {
+    let of = |(leg, of): &(Leg, LegAmounts)| {
+        let text = amount(of).map(|amount| leg.unit.format(amount));
+        (leg.budget.to_string(), text.into())
+    };
+    (!legs.is_empty()).then(|| serde_json::Value::Object(legs.iter().map(of).collect()))
 }
 
 /// About how many bytes a message takes in an answer: each SOH is `\u0001` there.

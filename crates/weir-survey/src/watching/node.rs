@@ -142,8 +142,13 @@ impl watch::Node for Watched {
         super::fix::messages(&self.config.node.data_dir.join("fix"), session, page)
     }
 
-    fn fix_orders(&self, from: u64, max: usize) -> Result<FixOrders, FixError> {
-        super::fix::orders(self.status.fix(), from, max)
+    fn fix_orders(
+        &self,
+        from: u64,
+        max: usize,
+        budget: Option<u64>,
+    ) -> Result<FixOrders, FixError> {
+        super::fix::orders(self.status.fix(), from, max, budget)
     }
 
     fn fix_act(&self, change: FixChange) -> Result<FixSession, FixError> {
