@@ -828,10 +828,10 @@ impl BidGate<'_> {
     }
 }
 
-/// What a bid costs its budget at the price that was sent, as its note says.
-pub fn sent_cost(note: &[u8; NOTE_LEN], hold: &Hold) -> Amount {
+/// What a bid costs its budget at the price that was sent, and what it counts as in reports, as its note says.
+pub fn sent_cost_and_key(note: &[u8; NOTE_LEN], hold: &Hold) -> (Amount, u64) {
     let note = Note::from_bytes(note);
-    note.cost(note.price_micros, hold)
+    (note.cost(note.price_micros, hold), note.key)
 }
 
 /// The note of a bid, before it is said of which kind. `terms`: for how many people, at which price and currency, at which rate.

@@ -15,6 +15,7 @@ counters! {
     pub struct Progress of u64, in "figures" {
         records: "The first record of the journal that is not counted; it follows `journal.sealed` within a second. 0: nothing is counted in this run, the log says why.", level();
         saved: "The first record that is not in figures on the disk; where it stands still, the disk refuses them.", level();
+        clashes: "Times that two names in reports were found to have one key, at most once an hour and worker; both count as the first.";
     }
 }
 
@@ -87,7 +88,11 @@ impl Desk {
     #[must_use]
     pub fn progress(&self) -> Progress {
         let counted = |sequence| if sequence == u64::MAX { 0 } else { sequence };
-        Progress { records: counted(self.sequence()), saved: counted(self.unread.load(Relaxed)) }
+        Progress {
+            records: counted(self.sequence()),
+            saved: counted(self.unread.load(Relaxed)),
+            clashes: self.names.clashes(),
+        }
     }
 
     /// Returns the sequence of the first record that a start would read again: the journal keeps its segment and what follows.

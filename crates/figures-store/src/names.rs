@@ -42,6 +42,8 @@ struct Names {
     max: usize,
     keep_days: u16,
     day: u16,
+    /// Times that a key was noted with another meaning than its own.
+    clashes: u64,
 }
 
 /// The names. Cheap to clone.
@@ -105,7 +107,10 @@ impl NameDesk {
     pub fn note(&self, key: u64, texts: [&str; 4]) -> u64 {
         let names = &mut *self.lock();
         let is_full = names.by_key.len() >= names.max;
-        match names.by_key.get_mut(&key) {
+        let known = names.by_key.get_mut(&key);
+        let is_same = |name: &Name| name.texts.iter().map(|text| &**text).eq(texts);
+        names.clashes += u64::from(known.as_ref().is_some_and(|name| !is_same(name)));
+        match known {
             Some(name) if name.day.saturating_add(AGAIN_DAYS) <= names.day => {
                 name.day = names.day;
                 names.unsaved.push(key);
@@ -123,6 +128,11 @@ impl NameDesk {
     /// What a key means; `None`: that is not known.
     pub(crate) fn meaning(&self, key: u64) -> Option<Texts> {
         self.lock().by_key.get(&key).map(|name| name.texts.clone())
+    }
+
+    /// How often two meanings were found to have one key.
+    pub(crate) fn clashes(&self) -> u64 {
+        self.lock().clashes
     }
 
     /// How many there are.
@@ -302,7 +312,9 @@ mod tests {
         assert_eq!(file.desk().note(one, texts("one.example")), one);
         assert_eq!(file.desk().note(other, texts("other.example")), other);
         assert_eq!(file.desk().note(third, texts("third.example")), KEY_OTHER, "two is all");
+        assert_eq!(file.desk().clashes(), 0);
         assert_eq!(file.desk().note(one, texts("else.example")), one, "the first counts");
+        assert_eq!(file.desk().clashes(), 1);
         file.save(1_000 * DAY_MS);
         let mut file = {
             drop(file);

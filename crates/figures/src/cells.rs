@@ -87,10 +87,10 @@ impl Default for Cells {
     }
 }
 
-/// The key that a record counts under. A bid of an earlier version says its campaign, whose id has no such bit.
+/// The key that a record counts under, also of a bid that was reconciled. A bid of an earlier version says its campaign, whose id has no such bit.
 pub(crate) fn key_of(origin: Origin) -> u64 {
     match origin.door {
-        Door::Openrtb if origin.request_id & KEY_OTHER != 0 => origin.request_id,
+        Door::Openrtb | Door::Admin if origin.request_id & KEY_OTHER != 0 => origin.request_id,
         Door::Openrtb | Door::Admin => KEY_UNKNOWN,
         Door::Batch | Door::Fix | Door::Keys | Door::Spend => KEY_NONE,
     }

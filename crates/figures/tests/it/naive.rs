@@ -80,7 +80,7 @@ fn naive_cells(records: &[Record]) -> BTreeMap<(u64, u64, u64), Sums> {
             continue;
         }
         let key = match origin.door {
-            Door::Openrtb if origin.request_id > KEY_OTHER => origin.request_id,
+            Door::Openrtb | Door::Admin if origin.request_id > KEY_OTHER => origin.request_id,
             Door::Openrtb | Door::Admin => KEY_UNKNOWN,
             _ => KEY_NONE,
         };

@@ -10,6 +10,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use money::{Amount, Instant, Unit};
 use serde::{Deserialize, Serialize};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use utoipa::{IntoParams, ToSchema};
 
 use super::App;
@@ -23,6 +24,8 @@ use crate::report::{Dimension, Report, ReportAsk, ReportError, ReportRow};
 
 /// Rows that are written in one go: the loop serves others in between.
 const ROWS: usize = 512;
+/// Calls that are made or wait for it, at most, until they are sent; one is made at a time.
+const IN_LINE_MAX: usize = 5;
 /// Budgets of one call, at most.
 const BUDGETS_MAX: usize = 1_000;
 /// Columns behind those that were asked for.
@@ -131,10 +134,41 @@ struct Made {
     as_of_ms: u64,
     ask: ReportAsk,
     report: Report,
+    /// So that no more are kept in memory at once.
+    _place: OwnedSemaphorePermit,
+}
+
+/// Who waits for a report: one is made at a time.
+#[derive(Debug)]
+pub(super) struct Line {
+    places: Arc<Semaphore>,
+    turn: Arc<Semaphore>,
+}
+
+impl Default for Line {
+    fn default() -> Line {
+        let (places, turn) = (Semaphore::new(IN_LINE_MAX), Semaphore::new(1));
+        Line { places: Arc::new(places), turn: Arc::new(turn) }
+    }
+}
+
+impl Line {
+    /// Takes a place in the line, and waits for the turn; fails at once where the line is full.
+    async fn enter(&self) -> Result<(OwnedSemaphorePermit, OwnedSemaphorePermit), Problem> {
+        let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| {
+            let why = "reports are made one at a time, and four wait already: ask again soon";
+            Problem::new(Kind::TooMany, why)
+        })?;
+        let turn = Arc::clone(&self.turn).acquire_owned().await;
+        Ok((place, turn.map_err(|_| Problem::stopping())?))
+    }
 }
 
 async fn make(app: &App, params: ReportParams) -> Result<Made, Problem> {
+    let (place, turn) = app.0.reports.enter().await?;
     let made = app.wait(move |parts| {
+        // Kept until it is made, also for a caller that has gone meanwhile.
+        let _turn = turn;
         let as_of_ms = parts.board.view().as_of_ms;
         let ask = ReportAsk {
             by: read_by(&params.by)?,
@@ -153,7 +187,7 @@ async fn make(app: &App, params: ReportParams) -> Result<Made, Problem> {
             ReportError::TooLong(why) => Problem::new(Kind::Unfit, why),
             ReportError::Unread(why) => Problem::new(Kind::Internal, why),
         })?;
-        Ok(Made { as_of_ms, ask, report })
+        Ok(Made { as_of_ms, ask, report, _place: place })
     });
     made.await?
 }
@@ -239,7 +273,7 @@ pub(super) async fn report(
     Params(params): Params<ReportParams>,
 ) -> Result<Response, Problem> {
     let made = Arc::new(make(&app, params).await?);
-    let Made { as_of_ms, ask, report } = &*made;
+    let Made { as_of_ms, ask, report, .. } = &*made;
     let text = |value: Option<u64>| value.map_or("null".to_owned(), |value| value.to_string());
     let by: Vec<&str> = ask.by.iter().map(|one| one.word()).collect();
     let totals: Vec<_> = report.totals.iter().map(|(unit, all)| counted(*unit, all)).collect();
@@ -279,7 +313,7 @@ pub(super) async fn download(
     State(app): State<App>,
     Params(params): Params<ReportParams>,
 ) -> Result<Response, Problem> {
-    let made = make(&app, params).await?;
+    let made = Arc::new(make(&app, params).await?);
     let name = format!("report-{}.csv", Instant::from_ms(made.as_of_ms)).replace(':', "");
     let by = made.ask.by.iter().map(|one| one.word());
     let head = lines(std::iter::once(by.chain(COUNTED).map(String::from).collect()));
@@ -336,6 +370,30 @@ mod tests {
         for wrong in ["x", "day,", ",", "day,day", "day,hour", "hour,place,day", "Campaign"] {
             assert_eq!(read_by(wrong).unwrap_err().status, 400, "{wrong}");
         }
+    }
+
+    fn waits<F: Future>(future: std::pin::Pin<&mut F>) -> bool {
+        future.poll(&mut std::task::Context::from_waker(std::task::Waker::noop())).is_pending()
+    }
+
+    #[tokio::test]
+    async fn one_report_is_made_at_a_time_and_few_wait() {
+        let line = Line::default();
+        let first = line.enter().await.unwrap();
+        let mut second = Box::pin(line.enter());
+        assert!(waits(second.as_mut()), "it is not its turn");
+        let mut others: Vec<_> = (2..IN_LINE_MAX).map(|_| Box::pin(line.enter())).collect();
+        for other in &mut others {
+            assert!(waits(other.as_mut()));
+        }
+        assert_eq!(line.enter().await.unwrap_err().status, 429);
+        let (place, turn) = first;
+        drop(turn);
+        let second = second.await.unwrap();
+        assert_eq!(line.enter().await.unwrap_err().status, 429, "the first is not sent yet");
+        drop((place, second));
+        others.truncate(1);
+        drop(others.pop().unwrap().await.unwrap());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::fake::Door;
 use crate::http::{call, get};
 
 /// Every call there is. The document must list these and no others.
-const CALLS: [(&str, &str); 27] = [
+const CALLS: [(&str, &str); 29] = [
     ("get", "/v1/me"),
     ("get", "/v1/budgets"),
     ("post", "/v1/budgets"),
@@ -20,6 +20,8 @@ const CALLS: [(&str, &str); 27] = [
     ("post", "/v1/budgets/{id}/resume"),
     ("get", "/v1/budgets/{id}/refusals"),
     ("post", "/v1/bulk"),
+    ("get", "/v1/report"),
+    ("get", "/v1/report.csv"),
     ("get", "/v1/audit"),
     ("get", "/v1/audit/{record}"),
     ("post", "/v1/audit/{record}/undo"),

@@ -12,7 +12,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use door_openrtb::{hold_id, sent_cost};
+use door_openrtb::{hold_id, sent_cost_and_key};
 use ledger::{Action, Amount, Bank, Door, Hold, KeyRing, Line, Origin, Out, TokenError};
 use money::Unit;
 use serde_json::{Map, Value, json};
@@ -34,6 +34,8 @@ pub struct Booking {
     action: Action,
     hold: Hold,
     amount: Amount,
+    /// What a noted bid counts as in reports, else 0.
+    key: u64,
     /// The amount is more than what the line says, by a part of a micro.
     rounded: bool,
 }
@@ -61,7 +63,7 @@ pub(crate) fn judge_rows(rows: &[Row], ring: &KeyRing, bank: &Bank) -> Vec<Resul
 
 fn judge_row(row: &Row, ring: &KeyRing, bank: &Bank) -> Result<Booking, Fault> {
     let line = row.line;
-    let (hold, cost) = open(&row.id, ring).map_err(|error| Fault {
+    let (hold, cost, key) = open(&row.id, ring).map_err(|error| Fault {
         line,
         field: "id",
         found: row.id.to_text().chars().take(FOUND_MAX).collect(),
@@ -78,21 +80,22 @@ fn judge_row(row: &Row, ring: &KeyRing, bank: &Bank) -> Result<Booking, Fault> {
         (None, Some(_)) if row.billed => (cost, false),
         _ => (Amount::ZERO, false),
     };
-    Ok(Booking { line, action, hold, amount, rounded })
+    Ok(Booking { line, action, hold, amount, key, rounded })
 }
 
-/// The hold, and what it costs if nobody says.
-fn open(id: &Id, ring: &KeyRing) -> Result<(Hold, Amount), TokenError> {
+/// The hold, what it costs if nobody says, and what it counts as in reports.
+fn open(id: &Id, ring: &KeyRing) -> Result<(Hold, Amount, u64), TokenError> {
     match id {
-        Id::Token(token) => ring.open(token).map(|hold| (hold, hold.amount)),
+        Id::Token(token) => ring.open(token).map(|hold| (hold, hold.amount, 0)),
         Id::Noted(noted) => noted_cost(noted, ring),
         Id::ShortNoted(noted) => noted_cost(noted, ring),
     }
 }
 
-fn noted_cost(noted: &[u8], ring: &KeyRing) -> Result<(Hold, Amount), TokenError> {
+fn noted_cost(noted: &[u8], ring: &KeyRing) -> Result<(Hold, Amount, u64), TokenError> {
     let (hold, note) = ring.open_note(noted)?;
-    Ok((hold, sent_cost(&note, &hold)))
+    let (cost, key) = sent_cost_and_key(&note, &hold);
+    Ok((hold, cost, key))
 }
 
 /// What became of a line.
@@ -112,8 +115,8 @@ impl Outcome {
 
 /// Books lines in their order.
 pub(crate) fn book_rows(rows: &[Booking], bank: &mut Bank, out: &mut Out) -> Vec<Outcome> {
-    let origin = Origin { door: Door::Admin, request_id: 0 };
     let mut book = |row: &Booking| {
+        let origin = Origin { door: Door::Admin, request_id: row.key };
         let booked = bank.resolve_direct(row.action, row.hold, row.amount, origin, out);
         let (verdict, repeat) = (booked.verdict, booked.is_repeat());
         Outcome { line: row.line, verdict, repeat }
@@ -391,7 +394,14 @@ mod tests {
                 let Id::Token(token) = row.id else { unreachable!("tokens only") };
                 let seq = u32::from_le_bytes([token[0], token[1], token[2], token[3]]);
                 let (line, amount) = (row.line, Amount::new(9));
-                Booking { line, action: Action::Settle, hold: hold(seq), amount, rounded: false }
+                Booking {
+                    line,
+                    action: Action::Settle,
+                    hold: hold(seq),
+                    amount,
+                    key: 0,
+                    rounded: false,
+                }
             };
             Some(rows.iter().map(|row| Ok(judge(row))).collect())
         }
@@ -471,6 +481,7 @@ mod tests {
             action: Action::Settle,
             hold: hold(1),
             amount: Amount::new(amount),
+            key: 0,
             rounded: false,
         };
         let found: Vec<Fault> =

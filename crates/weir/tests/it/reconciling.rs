@@ -20,7 +20,7 @@ fn silent(more: &str) -> Setup {
         .with("ledger.win_notices", "false")
 }
 
-fn reconcile(node: &Node, query: &str, body: &str) -> (u16, Value) {
+pub(crate) fn reconcile(node: &Node, query: &str, body: &str) -> (u16, Value) {
     let mut http = Http::connect(node.admin);
     http.send(&post(&format!("/v1/reconcile{query}"), "", body.as_bytes()));
     let answer = http.receive();
