@@ -119,6 +119,7 @@ fn a_share_is_told_once_and_again_after_a_kill_until_the_receiver_has_it() {
         (&refused["type"], &refused["data"]["file"]),
         (&json!("file.refused"), &json!("budgets"))
     );
+    node.wait_stat("it is noted", |stat| stat["alerts"]["delivered"] == 3);
     node.reload(&budgets);
     let node = node.restart();
     node.wait_stat("a look", |stat| stat["alerts"]["waiting"] == 0);
