@@ -40,6 +40,13 @@ pub enum Outcome {
         /// Until when the hold lives, ms since 1970.
         deadline_ms: u64,
     },
+    /// A hold is kept until this end, and that is sealed.
+    Extended {
+        /// It had this end, or a later one; nothing was booked now.
+        repeat: bool,
+        /// Until when the hold lives, ms since 1970.
+        deadline_ms: u64,
+    },
     /// What was spent is booked, and that is sealed.
     Settled {
         /// Within the hold, above it, or after it was gone.
@@ -219,7 +226,7 @@ impl Outcome {
             Self::Bad(why) => why.kind().status,
             Self::Starting => STARTING.status,
             Self::Refused { verdict, .. } | Self::Kept { verdict, .. } => {
-                kind_of(*verdict, self.retry_after_ms()).status
+                self.kind_of(*verdict).status
             }
             _ => self.verdict().map_or(200, status_of),
         }
@@ -230,7 +237,7 @@ impl Outcome {
     pub fn verdict(&self) -> Option<Verdict> {
         match self {
             Self::Granted { .. } => Some(Verdict::Granted),
-            Self::Confirmed { .. } => Some(Verdict::Confirmed),
+            Self::Confirmed { .. } | Self::Extended { .. } => Some(Verdict::Confirmed),
             Self::Released { .. } => Some(Verdict::Released),
             Self::Starting => Some(Verdict::Busy),
             Self::Settled { verdict, .. }
@@ -246,6 +253,7 @@ impl Outcome {
     pub fn is_repeat(&self) -> bool {
         match self {
             Self::Confirmed { repeat, .. }
+            | Self::Extended { repeat, .. }
             | Self::Settled { repeat, .. }
             | Self::Released { repeat } => *repeat,
             _ => false,
@@ -269,6 +277,10 @@ impl Outcome {
             }
             Self::Confirmed { deadline_ms, .. } => {
                 bytes.push(CONFIRMED);
+                bytes.extend_from_slice(&deadline_ms.to_le_bytes());
+            }
+            Self::Extended { deadline_ms, .. } => {
+                bytes.push(EXTENDED);
                 bytes.extend_from_slice(&deadline_ms.to_le_bytes());
             }
             Self::Settled { amount, unit, .. } => {
@@ -305,9 +317,12 @@ impl Outcome {
         let read = match &*bytes {
             [REPEATED, first, rest @ ..] => read_repeated(*first, rest),
             [GRANTED, rest @ ..] => read_granted(rest),
-            [CONFIRMED, rest @ ..] => rest.try_into().ok().map(|deadline| Outcome::Confirmed {
-                repeat: false,
-                deadline_ms: u64::from_le_bytes(deadline),
+            [form @ (CONFIRMED | EXTENDED), rest @ ..] => rest.try_into().ok().map(|deadline| {
+                let (repeat, deadline_ms) = (false, u64::from_le_bytes(deadline));
+                match *form {
+                    EXTENDED => Outcome::Extended { repeat, deadline_ms },
+                    _ => Outcome::Confirmed { repeat, deadline_ms },
+                }
             }),
             [SETTLED, rest @ ..] => read_amount(rest).map(|(amount, unit)| Outcome::Settled {
                 verdict,
@@ -363,6 +378,13 @@ impl Outcome {
                 push_instant(out, *deadline_ms);
                 push(out, "\"}");
             }
+            Self::Extended { repeat, deadline_ms } => {
+                push(out, "{\"verdict\":\"extended\",\"deadline\":\"");
+                push_instant(out, *deadline_ms);
+                push(out, "\"");
+                push_repeat(out, *repeat);
+                push(out, "}");
+            }
             Self::Settled { verdict, amount, unit, repeat } => {
                 push_verdict(out, *verdict);
                 if let Some(amount) = amount {
@@ -383,18 +405,11 @@ impl Outcome {
             }
             Self::Refused { verdict, detail, field, limit, .. } => {
                 let detail = detail.as_deref().unwrap_or(about(*verdict).1);
-                let kind = kind_of(*verdict, self.retry_after_ms());
-                problem(out, kind, detail, field.as_deref());
+                problem(out, self.kind_of(*verdict), detail, field.as_deref());
                 self.push_limit(out, limit.as_deref());
             }
-            Self::Starting => {
-                problem(out, STARTING, NONE_IN_FORCE, None);
-                self.push_limit(out, None);
-            }
-            Self::Faulty(fault, detail) => {
-                problem(out, fault.kind(), detail, None);
-                self.push_limit(out, None);
-            }
+            Self::Starting => self.problem(out, STARTING, NONE_IN_FORCE),
+            Self::Faulty(fault, detail) => self.problem(out, fault.kind(), detail),
             Self::Bad(why) => {
                 problem(out, why.kind(), &why.to_string(), why.field().as_ref());
                 push(out, "}");
@@ -405,11 +420,21 @@ impl Outcome {
                 push_repeat(out, false);
                 push(out, "}");
             }
-            Self::Kept { verdict, .. } => {
-                problem(out, Kind::of(*verdict), about(*verdict).1, None);
-                self.push_limit(out, None);
-            }
+            Self::Kept { verdict, .. } => self.problem(out, Kind::of(*verdict), about(*verdict).1),
         }
+    }
+
+    /// Writes the object of an error of which nothing more is known.
+    fn problem(&self, out: &mut Vec<u8>, kind: Kind, detail: &str) {
+        problem(out, kind, detail, None);
+        self.push_limit(out, None);
+    }
+
+    /// The kind of a refusal. What is worth asking again at no time is final, whatever its verdict: 402 in place of 429.
+    fn kind_of(&self, verdict: Verdict) -> Kind {
+        let kind = Kind::of(verdict);
+        let is_final = kind.status == 429 && self.retry_after_ms() == 0;
+        Kind { status: if is_final { 402 } else { kind.status }, ..kind }
     }
 
     /// Ends the object of a refusal, with what programs want to know of the limit.
@@ -441,13 +466,6 @@ impl Outcome {
     }
 }
 
-/// The kind of a refusal. What is worth asking again at no time is final, whatever its verdict: 402 in place of 429.
-fn kind_of(verdict: Verdict, retry_after_ms: u64) -> Kind {
-    let kind = Kind::of(verdict);
-    let status = if kind.status == 429 && retry_after_ms == 0 { 402 } else { kind.status };
-    Kind { status, ..kind }
-}
-
 /// When it is worth asking again after a refusal of which no more is known, ms: money comes back when holds end, and plans and queues move on,
 /// within a second.
 const SOON_MS: u64 = 1_000;
@@ -463,7 +481,9 @@ fn seconds(ms: u64) -> u32 {
 
 /// The forms of kept answers, by their first byte. They are in journals: a form stays what it is.
 const GRANTED: u8 = b'g';
-const CONFIRMED: u8 = b'c';
+pub(crate) const CONFIRMED: u8 = b'c';
+/// What the bank adds the end to, which it alone knows.
+pub(crate) const EXTENDED: u8 = b'e';
 const SETTLED: u8 = b's';
 const SPENT: u8 = b'p';
 const RELEASED: u8 = b'r';
@@ -504,6 +524,7 @@ fn read_repeated(verdict: u8, bytes: &[u8]) -> Option<Outcome> {
     };
     match &mut outcome {
         Outcome::Confirmed { repeat, .. }
+        | Outcome::Extended { repeat, .. }
         | Outcome::Settled { repeat, .. }
         | Outcome::Released { repeat } => *repeat = true,
         _ => return None,
@@ -727,7 +748,7 @@ mod tests {
     }
 
     /// One of each that moved money, as text.
-    fn moved() -> [(Outcome, Verdict, &'static str); 5] {
+    fn moved() -> [(Outcome, Verdict, &'static str); 6] {
         let (amount, unit) = (Amount::new(42_000), usd());
         let deadline_ms = 1_795_426_200_250;
         let settled = Outcome::Settled {
@@ -747,6 +768,11 @@ mod tests {
                 Outcome::Confirmed { repeat: false, deadline_ms },
                 Verdict::Confirmed,
                 r#"{"verdict":"confirmed","repeat":false,"deadline":"2026-11-23T09:30:00.250Z"}"#,
+            ),
+            (
+                Outcome::Extended { repeat: false, deadline_ms },
+                Verdict::Confirmed,
+                r#"{"verdict":"extended","deadline":"2026-11-23T09:30:00.250Z","repeat":false}"#,
             ),
             (
                 settled,
@@ -843,6 +869,7 @@ mod tests {
         let field = Field::new("amount", Some(&"9".repeat(40)), &"x".repeat(600));
         let cases = [
             Outcome::Confirmed { repeat: true, deadline_ms: 9 },
+            Outcome::Extended { repeat: true, deadline_ms: 9 },
             Outcome::Settled { verdict, amount, unit, repeat: true },
             Outcome::Settled { verdict, amount: None, unit, repeat: true },
             Outcome::Released { repeat: true },

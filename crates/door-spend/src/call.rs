@@ -18,12 +18,14 @@ pub enum CallKind {
     Release,
     /// Reserve and settle in one.
     Spend,
+    /// Keep a hold until a later end.
+    Extend,
 }
 
 impl CallKind {
     /// All of them, in the order of their numbers.
-    pub const ALL: [CallKind; 5] =
-        [Self::Reserve, Self::Confirm, Self::Settle, Self::Release, Self::Spend];
+    pub const ALL: [CallKind; 6] =
+        [Self::Reserve, Self::Confirm, Self::Settle, Self::Release, Self::Spend, Self::Extend];
 
     /// Its name: in paths, in the member `call` of a batch, in metrics.
     #[must_use]
@@ -34,6 +36,7 @@ impl CallKind {
             Self::Settle => "settle",
             Self::Release => "release",
             Self::Spend => "spend",
+            Self::Extend => "extend",
         }
     }
 
@@ -71,6 +74,14 @@ impl Budget {
         })
     }
 
+    /// The name for people.
+    pub(crate) fn shown(&self) -> String {
+        match self.name() {
+            BudgetName::Id(id) => id.to_string(),
+            BudgetName::Handle(handle) => handle.to_owned(),
+        }
+    }
+
     /// The name, as the rest of the node knows it.
     #[must_use]
     pub fn name(&self) -> BudgetName<'_> {
@@ -91,16 +102,18 @@ pub struct Keyed {
 }
 
 /// What a call is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// A budget to reserve from.
     Budget(Budget),
+    /// Budgets to reserve the same amount from.
+    Budgets(Box<[Budget]>),
     /// A hold, by the 32 bytes of its token.
     Hold([u8; 32]),
 }
 
 /// One call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
     /// Which.
     pub kind: CallKind,
@@ -117,6 +130,26 @@ pub struct Call {
     pub wait_ms: Option<u32>,
     /// Confirm at once: for work of unknown length.
     pub confirm: bool,
+    /// How long the hold lives from now on, ms; `None`: as confirmed holds do.
+    pub confirm_ms: Option<u32>,
     /// What a repeat of it is known by.
     pub keyed: Option<Keyed>,
+}
+
+impl Call {
+    /// The budgets that it names.
+    #[must_use]
+    pub fn budgets(&self) -> &[Budget] {
+        match &self.subject {
+            Subject::Budget(budget) => std::slice::from_ref(budget),
+            Subject::Budgets(budgets) => budgets,
+            Subject::Hold(_) => &[],
+        }
+    }
+
+    /// Does it ask for what no grant can be made for: several budgets, or a hold with an end of its own?
+    #[must_use]
+    pub fn asks_for_row(&self) -> bool {
+        matches!(self.subject, Subject::Budgets(_)) || self.confirm_ms.is_some() && self.kind.asks()
+    }
 }

@@ -537,7 +537,7 @@ mod tests {
 
     #[test]
     fn who_is_not_let_in_is_told_why_and_a_stopping_node_begins_nothing() {
-        let read = ReadLimits { hold_ms_max: 2_000, entries_max: 3 };
+        let read = ReadLimits { hold_ms_max: 2_000, confirm_ms_max: 3_600_000, entries_max: 3 };
         let hosts = HostGuard::of_machine([127, 0, 0, 1].into(), [""; 0]).unwrap();
         let mut door = Door::new(Settings { http: Limits::default(), hosts, read });
         let mut told = |why, is_starting, request: &str| {

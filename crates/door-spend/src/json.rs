@@ -84,8 +84,8 @@ pub(crate) enum Value<'a> {
     Number(&'a str),
     Flag(bool),
     Null,
-    /// An object or an array, which no member is.
-    Nested,
+    /// An object or an array, as it was written.
+    Nested(&'a str),
 }
 
 /// Where a reader stands in a body.
@@ -174,7 +174,10 @@ impl<'a> Cursor<'a> {
             Some(b't') => self.word("true", Value::Flag(true)),
             Some(b'f') => self.word("false", Value::Flag(false)),
             Some(b'n') => self.word("null", Value::Null),
-            Some(b'{' | b'[') => self.nested(depth).map(|()| Value::Nested),
+            Some(b'{' | b'[') => {
+                let from = self.at;
+                self.nested(depth).map(|()| Value::Nested(self.between(from, self.at)))
+            }
             _ => Err(self.wrong("a value")),
         }
     }
@@ -309,7 +312,7 @@ mod tests {
         {
             assert_eq!(value(text), Some(found));
         }
-        assert_eq!(value("\u{feff} [1,{\"a\":[]}] "), Some(Value::Nested));
+        assert_eq!(value("\u{feff} [1,{\"a\":[]}] "), Some(Value::Nested("[1,{\"a\":[]}]")));
     }
 
     #[test]

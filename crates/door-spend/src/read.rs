@@ -16,6 +16,10 @@ use crate::write::TOKEN_CHARS;
 const CALLS_KEPT: usize = 256;
 /// Longest life of a hold that a call may ask for, ms; `ledger.hold_ms` bounds it further.
 const HOLD_MS_MAX: u32 = 600_000;
+/// Shortest life of a confirmed hold that a call may ask for, ms.
+const CONFIRM_MS_MIN: u32 = 1_000;
+/// How many budgets one hold may draw on.
+const BUDGETS: std::ops::RangeInclusive<usize> = 2..=ledger::named::LEGS_MAX;
 /// Longest wait for money that a call may ask for, ms.
 const WAIT_MS_MAX: u32 = 1_000;
 /// Largest number that every reader of JSON takes exactly: 2^53.
@@ -26,6 +30,8 @@ pub(crate) const EXACT_MAX: u64 = 1 << 53;
 pub struct ReadLimits {
     /// Longest life that a hold can ask for, ms: what all holds of the node have.
     pub hold_ms_max: u32,
+    /// Longest end of its own that a confirmed hold can ask for, ms.
+    pub confirm_ms_max: u32,
     /// Entries of a batch.
     pub entries_max: usize,
 }
@@ -187,28 +193,44 @@ macro_rules! members {
 }
 
 members! {
-    call = "call", budget = "budget", amount = "amount", unit = "unit", hold_ms = "hold_ms", wait_ms = "wait_ms",
-    confirm = "confirm", token = "token", key = "key"
+    call = "call", budget = "budget", budgets = "budgets", amount = "amount", unit = "unit", hold_ms = "hold_ms", wait_ms = "wait_ms",
+    confirm = "confirm", confirm_ms = "confirm_ms", token = "token", key = "key"
 }
 
 /// The members of each call, and how they are listed to people.
 fn allowed(kind: CallKind) -> (&'static [&'static str], &'static str) {
     match kind {
         CallKind::Reserve => (
-            &["budget", "amount", "unit", "hold_ms", "wait_ms", "confirm"],
-            "budget, amount, unit, hold_ms, wait_ms, confirm",
+            &[
+                "budget",
+                "budgets",
+                "amount",
+                "unit",
+                "hold_ms",
+                "wait_ms",
+                "confirm",
+                "confirm_ms",
+            ],
+            "budget or budgets, amount, unit, hold_ms, wait_ms, confirm, confirm_ms",
         ),
-        CallKind::Spend => {
-            (&["budget", "amount", "unit", "wait_ms"], "budget, amount, unit, wait_ms")
-        }
+        CallKind::Spend => (
+            &["budget", "budgets", "amount", "unit", "wait_ms"],
+            "budget or budgets, amount, unit, wait_ms",
+        ),
+        CallKind::Extend => (&["token", "confirm_ms"], "token, confirm_ms"),
         CallKind::Settle => (&["token", "amount"], "token, amount"),
         CallKind::Confirm | CallKind::Release => (&["token"], "token"),
     }
 }
 
-const CALL: &str = "\"reserve\", \"confirm\", \"settle\", \"release\" or \"spend\"";
+const CALL: &str =
+    "\"reserve\", \"confirm\", \"extend\", \"settle\", \"release\" or \"spend\"";
 const BUDGET: &str =
     "an id (a whole number up to 2^53, or a text of digits without leading zeros) or a handle";
+const BUDGETS_SHAPE: &str =
+    "2 to 8 different budgets in an array, each an id or a handle, and no \"budget\" beside it";
+const NO_CONFIRM_MS: &str = "none without \"confirm\":true, as it is how long a confirmed hold lives";
+const CONFIRM_MS: &str = "how long the hold lives from now on, in ms";
 const AMOUNT: &str = "digits, perhaps a point and digits, without sign, exponent, blanks or leading zeros, as a text or a number, such as \
      \"0.15\"";
 const UNIT: &str = "the name of a unit, such as \"USD\"";
@@ -285,7 +307,10 @@ impl<'a> Members<'a> {
             return Err(unknown(Text::cut(stray), kind));
         }
         let subject = match kind.asks() {
-            true => Subject::Budget(self.budget()?),
+            true => match present(self.budgets) {
+                Some(found) => Subject::Budgets(self.budgets(found)?),
+                None => Subject::Budget(self.budget()?),
+            },
             false => Subject::Hold(self.token()?),
         };
         let amount = self.amount()?;
@@ -293,6 +318,7 @@ impl<'a> Members<'a> {
             return Err(BadCall::Missing { member: "amount", expected: AMOUNT });
         }
         let confirm = self.confirm()?;
+        let confirm_ms = self.confirm_ms(kind, confirm, limits.confirm_ms_max)?;
         Ok(Call {
             kind,
             subject,
@@ -301,6 +327,7 @@ impl<'a> Members<'a> {
             hold_ms: self.hold_ms(confirm, limits.hold_ms_max)?,
             wait_ms: number("wait_ms", self.wait_ms, 0, WAIT_MS_MAX)?,
             confirm,
+            confirm_ms,
             keyed: None,
         })
     }
@@ -314,30 +341,46 @@ impl<'a> Members<'a> {
         }
     }
 
+    fn confirm_ms(&self, kind: CallKind, confirm: bool, max: u32) -> Result<Option<u32>, BadCall> {
+        let found = number("confirm_ms", self.confirm_ms, CONFIRM_MS_MIN.min(max), max)?;
+        match found {
+            None if kind == CallKind::Extend => {
+                Err(BadCall::Missing { member: "confirm_ms", expected: CONFIRM_MS })
+            }
+            Some(found) if kind.asks() && !confirm => {
+                Err(value("confirm_ms", &found.to_string(), NO_CONFIRM_MS))
+            }
+            fits => Ok(fits),
+        }
+    }
+
+    /// Those of an array. Two names of one budget are found where budgets are looked up.
+    fn budgets(&self, found: Value<'a>) -> Result<Box<[Budget]>, BadCall> {
+        let bad = |found: &Value<'_>| wrong("budgets", found, BUDGETS_SHAPE);
+        let Value::Nested(written) = found else { return Err(bad(&found)) };
+        let mut cursor = Cursor::new(written);
+        if present(self.budget).is_some() || !cursor.take(b'[') {
+            return Err(bad(&found));
+        }
+        let mut budgets = Vec::new();
+        while !cursor.take(b']') {
+            let found = cursor.value(1)?;
+            budgets.push(budget(found).map_err(|_| bad(&found))?);
+            cursor.take(b',');
+            if budgets.len() > *BUDGETS.end() {
+                break;
+            }
+        }
+        let is_named_once = |at: usize| !budgets[..at].contains(&budgets[at]);
+        if !BUDGETS.contains(&budgets.len()) || !(0..budgets.len()).all(is_named_once) {
+            return Err(value("budgets", written, BUDGETS_SHAPE));
+        }
+        Ok(budgets.into())
+    }
+
     fn budget(&self) -> Result<Budget, BadCall> {
         let found = present(self.budget);
-        let found = found.ok_or(BadCall::Missing { member: "budget", expected: BUDGET })?;
-        let bad = || wrong("budget", &found, BUDGET);
-        match found {
-            Value::Text(text) => {
-                let mut room = [0; wire::HANDLE_BYTES_MAX];
-                let length = HandleError::Length { found: text.bytes() };
-                let text = text.read(&mut room).ok_or(BadCall::Handle(length))?;
-                if let Some(id) = id(text) {
-                    return Ok(Budget::Digits(id));
-                }
-                if is_digits(text) {
-                    return Err(bad());
-                }
-                Handle::check(text).map_err(BadCall::Handle)?;
-                // A handle has at most as many bytes as there is room for.
-                Ok(Budget::Handle(Text::new(text).ok_or_else(bad)?))
-            }
-            Value::Number(text) => {
-                id(text).filter(|id| *id <= EXACT_MAX).map(Budget::Id).ok_or_else(bad)
-            }
-            _ => Err(bad()),
-        }
+        budget(found.ok_or(BadCall::Missing { member: "budget", expected: BUDGET })?)
     }
 
     fn token(&self) -> Result<[u8; 32], BadCall> {
@@ -391,6 +434,30 @@ impl<'a> Members<'a> {
     }
 }
 
+fn budget(found: Value<'_>) -> Result<Budget, BadCall> {
+    let bad = || wrong("budget", &found, BUDGET);
+    match found {
+        Value::Text(text) => {
+            let mut room = [0; wire::HANDLE_BYTES_MAX];
+            let length = HandleError::Length { found: text.bytes() };
+            let text = text.read(&mut room).ok_or(BadCall::Handle(length))?;
+            if let Some(id) = id(text) {
+                return Ok(Budget::Digits(id));
+            }
+            if is_digits(text) {
+                return Err(bad());
+            }
+            Handle::check(text).map_err(BadCall::Handle)?;
+            // A handle has at most as many bytes as there is room for.
+            Ok(Budget::Handle(Text::new(text).ok_or_else(bad)?))
+        }
+        Value::Number(text) => {
+            id(text).filter(|id| *id <= EXACT_MAX).map(Budget::Id).ok_or_else(bad)
+        }
+        _ => Err(bad()),
+    }
+}
+
 /// `null` is as good as nothing.
 fn present(value: Option<Value<'_>>) -> Option<Value<'_>> {
     value.filter(|value| *value != Value::Null)
@@ -436,7 +503,7 @@ fn shown(value: &Value<'_>) -> Text<40> {
         Value::Flag(true) => "true",
         Value::Flag(false) => "false",
         Value::Null => "null",
-        Value::Nested => "an object or an array",
+        Value::Nested(_) => "an object or an array",
     })
 }
 

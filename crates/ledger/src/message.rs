@@ -4,7 +4,7 @@ use money::Unit;
 use wire::{Action, Verdict};
 
 use crate::spec::MADE_SLOT;
-use crate::{Amount, Hold, Origin, Period, WindowKind};
+use crate::{Amount, Hold, Origin, Period, TimedFacts, WindowKind};
 
 /// What a worker says of a purse that wants money.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -107,10 +107,10 @@ pub enum ToBank {
         /// Comes back unchanged.
         reply: u64,
     },
-    /// Whose budget was a grant made from? A door that is shown a token must know the unit of its amounts, and who may use it.
+    /// Whose budget is a hold of? A door that is shown a token must know the unit of its amounts, and who may use it.
     Owner {
-        /// The grant, from the token.
-        grant: u64,
+        /// The hold, from the token.
+        hold: Hold,
         /// Comes back unchanged.
         reply: u64,
     },
@@ -359,6 +359,19 @@ pub enum ToWorker {
         /// The budget; `None`: nothing is known of the grant any more.
         of: Option<Owner>,
     },
+    /// The same of a hold that ends by time.
+    TimedOwner {
+        /// The purses of the first budget that it draws on.
+        slot: u32,
+        /// Its number.
+        id: u64,
+        /// What its amounts count.
+        unit: Unit,
+        /// What the token does not say.
+        facts: TimedFacts,
+        /// From the request.
+        reply: u64,
+    },
     /// The answer to `Resolve`, to be sent once its record is sealed.
     Resolved {
         /// From the request; the asker knows by it which hold that was about.
@@ -377,7 +390,10 @@ impl ToWorker {
             | ToWorker::Restore { slot, .. }
             | ToWorker::Recall { slot, .. }
             | ToWorker::Deny { slot, .. } => slot,
-            ToWorker::Echo { .. } | ToWorker::Owner { .. } | ToWorker::Resolved { .. } => {
+            ToWorker::Echo { .. }
+            | ToWorker::Owner { .. }
+            | ToWorker::TimedOwner { .. }
+            | ToWorker::Resolved { .. } => {
                 return None;
             }
         };

@@ -27,7 +27,8 @@ impl LegAmounts {
     }
 
     /// All that it books.
-    pub(crate) fn booked(&self) -> i128 {
+    #[must_use]
+    pub fn booked(&self) -> i128 {
         self.spent.iter().map(|amount| i128::from(amount.get())).sum()
     }
 }

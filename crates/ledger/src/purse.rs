@@ -443,7 +443,10 @@ impl Purses {
                 self.deny(slot, no, now_ms);
             }
             ToWorker::Deny { slot, no } => self.deny(slot, no, now_ms),
-            ToWorker::Resolved { .. } | ToWorker::Echo { .. } | ToWorker::Owner { .. } => {}
+            ToWorker::Resolved { .. }
+            | ToWorker::Echo { .. }
+            | ToWorker::Owner { .. }
+            | ToWorker::TimedOwner { .. } => {}
         }
     }
 

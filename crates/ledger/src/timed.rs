@@ -101,7 +101,7 @@ pub enum TimedRefusal {
         leg: usize,
         /// As in [`crate::NamedRefusal::Leg`].
         why: Verdict,
-        /// What the leg could set aside now.
+        /// What the leg could set aside now, or with every purse emptied where a limit has less left.
         left: Amount,
         /// The window that has no more; `None`: the limit of a life, or none.
         window: Option<WindowUsedUp>,

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use door_transport::{ConnId, DialFailure, DialId};
-use ledger::{Claimed, MemoAnswer, NamedAnswer, Owner};
+use ledger::{Claimed, MemoAnswer, NamedAnswer, Owner, TimedAnswer, TimedFacts};
 use weir_till::{Answer, Reply};
 use wire::Verdict;
 
@@ -19,8 +19,11 @@ pub enum Heard<'a> {
     Recorded(Reply, MemoAnswer),
     /// What became of each of the named holds of [`weir_till::Till::named`], in its order; what was done is sealed.
     Named(Reply, Vec<NamedAnswer>),
-    /// The budget of the grant that the bank was asked about with [`weir_till::Till::owner`]; `None`: nothing is known of the grant.
-    Owner(Reply, Option<Owner>),
+    /// What became of a hold that ends by time: [`weir_till::Till::timed`]. What was done is sealed.
+    Timed(Reply, TimedAnswer),
+    /// The budget of the hold that the bank was asked about with [`weir_till::Till::owner`]; `None`: nothing is known of it. With what else there
+    /// is to know of one that ends by time.
+    Owner(Reply, Option<Owner>, Option<TimedFacts>),
     /// The bank has taken everything that was said before [`weir_till::Till::echo`].
     Echo(Reply),
     /// The answer to a question of this connection, which is still open: [`weir_till::Till::question`].

@@ -5,7 +5,7 @@ use std::sync::mpsc::Sender as Reply;
 
 use gate_auction::Fates;
 use gate_pacing::Pace;
-use ledger::{Claimed, KeyRing, MemoAnswer, ToBank, ToWorker};
+use ledger::{Claimed, KeyRing, MemoAnswer, TimedAnswer, ToBank, ToWorker};
 use weir_budgets::templates::Templates;
 use weir_till::{Answer, Apart, Made, NamedRequest, Question, Snapshot};
 use wire::Verdict;
@@ -44,6 +44,8 @@ pub(crate) enum Down {
     Memo { reply: u64, answer: Box<MemoAnswer> },
     /// What became of named holds.
     Named(Box<NamedRequest>),
+    /// What became of a hold that ends by time.
+    Timed { reply: u64, answer: Box<TimedAnswer> },
     /// A new configuration and the parameters of its plans, in force from the next batch on.
     Snapshot(Arc<Snapshot>, Box<[Pace]>),
     /// New parameters of all plans, by slot.

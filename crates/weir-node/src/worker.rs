@@ -12,7 +12,7 @@ use door_transport::{
     Turn,
 };
 use gate_pacing::Pace;
-use ledger::{ToBank, ToWorker};
+use ledger::{Owner, ToBank, ToWorker};
 use table::ring::{Receiver, SendError, Sender};
 use weir_door::{DoorSet, FailedDial, Heard, WorkerCounters};
 use weir_till::{NamedRequest, Reply, Snapshot, Till};
@@ -133,7 +133,11 @@ impl<D: DoorSet> Worker<D> {
                     doors.resolved(till, Reply::from_bits(reply), resolution, outbox);
                 }
                 Down::Ledger(ToWorker::Owner { reply, of }) => {
-                    self.tell(reply, |reply| Heard::Owner(reply, of), outbox);
+                    self.tell(reply, |reply| Heard::Owner(reply, of, None), outbox);
+                }
+                Down::Ledger(ToWorker::TimedOwner { slot, id, unit, facts, reply }) => {
+                    let of = Some(Owner { slot, id, unit, billing_ms: 0 });
+                    self.tell(reply, |reply| Heard::Owner(reply, of, Some(facts)), outbox);
                 }
                 Down::Ledger(ToWorker::Echo { reply }) => {
                     self.tell(reply, Heard::Echo, outbox);
@@ -143,6 +147,9 @@ impl<D: DoorSet> Worker<D> {
                 }
                 Down::Memo { reply, answer } => {
                     self.tell(reply, |reply| Heard::Recorded(reply, *answer), outbox);
+                }
+                Down::Timed { reply, answer } => {
+                    self.tell(reply, |reply| Heard::Timed(reply, *answer), outbox);
                 }
                 Down::Named(request) => self.tell_named(request, outbox),
                 Down::Ledger(message) => till.take(message),

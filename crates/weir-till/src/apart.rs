@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use access::Principal;
-use ledger::{Keyed, ToBank};
+use ledger::{Keyed, TimedRequest, ToBank};
 
 use crate::NamedRequest;
 
@@ -27,6 +27,8 @@ pub enum ApartMessage {
     Resolve(ToBank),
     /// About named holds.
     Named(Box<NamedRequest>),
+    /// About a hold that ends by time.
+    Timed(Box<TimedRequest>),
 }
 
 impl Apart {

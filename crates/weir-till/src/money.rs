@@ -149,6 +149,33 @@ impl Till {
         }
     }
 
+    /// Asks the plans of several budgets about the same amount each, which the bank is asked for and no purse: where one says no, none was
+    /// asked. Budgets that were made on their first ask have no plan.
+    ///
+    /// # Errors
+    /// The place of the first whose plan leaves nothing for this moment, and `Paced`.
+    pub fn plan_all(
+        &mut self,
+        slots: &[u32],
+        coin: u64,
+        amount: Amount,
+    ) -> Result<(), (usize, Verdict)> {
+        for (place, slot) in slots.iter().enumerate().filter(|(_, slot)| **slot < MADE_SLOT) {
+            if let Err(why) = self.parts().1.plan(*slot, coin, amount) {
+                self.unplan_all(&slots[..place], amount);
+                return Err((place, why));
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes that back, as if nobody had asked: nothing came of it.
+    pub fn unplan_all(&mut self, slots: &[u32], amount: Amount) {
+        for slot in slots.iter().filter(|slot| **slot < MADE_SLOT) {
+            self.paces[*slot as usize].give_back(amount);
+        }
+    }
+
     /// Has the money of these budgets of the configuration on its way to the cache.
     #[inline(always)]
     pub fn prefetch(&mut self, slots: impl Iterator<Item = u32>) {

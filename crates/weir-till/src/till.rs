@@ -8,7 +8,7 @@ use door_transport::ConnId;
 use gate_pacing::Pace;
 use ledger::{
     Action, Amount, At, Hold, KeyRing, Keyed, MADE_SLOT, Memo, MemoMoney, MemoRefusal, MemoRequest,
-    Origin, Purses, ToBank, ToWorker,
+    Origin, Purses, TimedAsk, TimedRequest, ToBank, ToWorker,
 };
 use probe::NodeClock;
 use wire::{BudgetName, Handle, Reason, Verdict};
@@ -278,9 +278,9 @@ impl Till {
         self.urgent = true;
     }
 
-    /// Asks the bank whose budget a grant was made from: `Heard::Owner`.
-    pub fn owner(&mut self, grant: u64, reply: Reply) {
-        self.purses.send(ToBank::Owner { grant, reply: reply.to_bits() });
+    /// Asks the bank whose budget a hold is of: `Heard::Owner`.
+    pub fn owner(&mut self, hold: Hold, reply: Reply) {
+        self.purses.send(ToBank::Owner { hold, reply: reply.to_bits() });
         self.urgent = true;
     }
 
@@ -319,6 +319,22 @@ impl Till {
     /// The request of a claim came to an answer that booked nothing: who waits for it gets the same, and nothing is kept.
     pub fn answered(&mut self, key: u128, verdict: Verdict, answer: &[u8]) {
         self.say_keyed(Keyed::Answered { key, verdict, answer: answer.into() });
+    }
+
+    /// Asks the bank for a hold that ends by time, or for a later end of a hold: `Heard::Timed`, once that is sealed. `principal`: whose
+    /// scopes apply to the budgets of the hold that is extended. `keyed`: as for [`Till::resolve_keyed`]; of a later end the bank adds its 8
+    /// bytes behind the answer.
+    pub fn timed(
+        &mut self,
+        reply: Reply,
+        principal: Option<&Arc<Principal>>,
+        ask: TimedAsk,
+        origin: Origin,
+        keyed: Option<(u128, Box<[u8]>)>,
+    ) {
+        let (at_ms, reply) = (self.at.now_ms, reply.to_bits());
+        let request = TimedRequest { ask, at_ms, origin, reply, keyed };
+        self.say_apart(limited(principal), ApartMessage::Timed(Box::new(request)));
     }
 
     /// Has a memo of the door recorded, alone or with its money: `Heard::Recorded`, once that is sealed. A hold that was

@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 use access::Principal;
 use ledger::{
-    Action, Amount, Claimed, Door as Origins, Handled, Hold, Origin, Owner, Resolution, UsedUp,
-    WindowUsedUp,
+    Action, Amount, Claimed, Door as Origins, Handled, Hold, Origin, Owner, Resolution, TimedFacts,
+    UsedUp, WindowUsedUp,
 };
 use money::{ASK_MAX, ParseAmountError, Unit};
 use weir_till::{Ask, DueQueue, FillWait, Reply, Till, Waits};
@@ -30,7 +30,7 @@ use crate::{Call, CallKind, Fault, Field, Outcome, Subject};
 
 const KEY_REUSED: &str = "the same Idempotency-Key came with another body, and what the first one booked stands; use a new key";
 
-const ORIGIN: Origin = Origin { door: Origins::Spend, request_id: 0 };
+pub(super) const ORIGIN: Origin = Origin { door: Origins::Spend, request_id: 0 };
 
 /// How often a call doubts what the bank said because money came back since: where others give back without end, it is told no all the same.
 const DOUBTS_A_CALL_MAX: u8 = 2;
@@ -73,7 +73,7 @@ pub(crate) fn find(till: &Till, name: BudgetName<'_>) -> Option<Owner> {
 }
 
 /// What is answered of a budget that is not known here: there is none, or nobody knows yet.
-fn unknown(till: &Till) -> Outcome {
+pub(super) fn unknown(till: &Till) -> Outcome {
     match till.unknown() {
         Verdict::Busy => Outcome::Starting,
         verdict => Outcome::refused(verdict),
@@ -81,7 +81,7 @@ fn unknown(till: &Till) -> Outcome {
 }
 
 /// What an ask's amount comes to in the budget's unit, if that can be asked of the budget at all.
-fn asked(till: &Till, call: &Call, owner: Owner) -> OrOutcome<Amount> {
+pub(super) fn asked(till: &Till, call: &Call, owner: Owner) -> OrOutcome<Amount> {
     let parsed = amount_of(call, owner.unit);
     // Also where the amount cannot be read the unit is told that it is to be read in.
     let amount = parsed.as_ref().map_or(Amount::new(1), |amount| *amount);
@@ -94,15 +94,20 @@ fn asked(till: &Till, call: &Call, owner: Owner) -> OrOutcome<Amount> {
 }
 
 /// What a settle books: without an amount the whole hold.
-fn spent(call: &Call, unit: Unit, hold: &Hold, factor_max: u64) -> OrOutcome<Amount> {
+fn spent(call: &Call, unit: Unit, held: Amount, factor_max: u64) -> OrOutcome<Amount> {
     if call.amount.is_none() {
-        return Ok(hold.amount);
+        return Ok(held);
     }
     let amount = amount_of(call, unit)?;
     if !amount.is_ask() && amount != Amount::ZERO {
         return Err(out_of_range(call, unit));
     }
-    within_factor(call, amount, hold, unit, factor_max)
+    within_factor(call, amount, held, unit, factor_max)
+}
+
+/// What a hold has set aside: a token of several budgets does not say it.
+fn set_aside(job: &Job, hold: &Hold) -> Amount {
+    job.timed.map_or(hold.amount, |timed| timed.amount)
 }
 
 fn other_unit(call: &Call, unit: Unit) -> Outcome {
@@ -148,11 +153,11 @@ fn bad_amount(call: &Call, expected: &str) -> Outcome {
 fn within_factor(
     call: &Call,
     amount: Amount,
-    hold: &Hold,
+    held: Amount,
     unit: Unit,
     factor_max: u64,
 ) -> OrOutcome<Amount> {
-    let most = i128::from(hold.amount.get()) * i128::from(factor_max);
+    let most = i128::from(held.get()) * i128::from(factor_max);
     if factor_max == 0 || i128::from(amount.get()) <= most {
         return Ok(amount);
     }
@@ -172,7 +177,7 @@ pub(crate) fn full(limit: &str) -> Outcome {
 
 impl Desk {
     /// How long a call waits for money, ms.
-    fn wait_ms(&self, call: &Call) -> u64 {
+    pub(super) fn wait_ms(&self, call: &Call) -> u64 {
         call.wait_ms.map_or(self.terms.wait_ms, u64::from)
     }
 
@@ -184,11 +189,12 @@ impl Desk {
         principal: Option<&Arc<Principal>>,
         call: &Call,
     ) -> Option<Outcome> {
-        if call.keyed.is_some() {
+        if call.keyed.is_some() || call.asks_for_row() {
             return None;
         }
         let name = match &call.subject {
             Subject::Budget(budget) => budget.name(),
+            Subject::Budgets(_) => return None,
             Subject::Hold(token) => {
                 let why = till.sealing().err()?;
                 let opened = till.open_token(token);
@@ -221,16 +227,16 @@ impl Desk {
         till: &Till,
         principal: Option<&Arc<Principal>>,
         call: &Call,
-        (owner, hold): (Owner, Option<&Hold>),
+        (owner, held): (Owner, Option<Amount>),
     ) -> OrOutcome<Amount> {
-        let amount = match (call.kind, hold) {
+        let amount = match (call.kind, held) {
             (CallKind::Reserve | CallKind::Spend, _) => asked(till, call, owner),
-            (CallKind::Settle, Some(hold)) => {
-                spent(call, owner.unit, hold, self.terms.over_factor_max)
+            (CallKind::Settle, Some(held)) => {
+                spent(call, owner.unit, held, self.terms.over_factor_max)
             }
             _ => Ok(Amount::ZERO),
         };
-        if (hold.is_none() || amount.is_err()) && !till.allows(principal, owner.id) {
+        if (held.is_none() || amount.is_err()) && !till.allows(principal, owner.id) {
             self.counts.add(Happening::OutOfScope);
             return Err(unknown(till));
         }
@@ -265,8 +271,7 @@ impl Desk {
                     return Err(full(&self.terms.full.grants));
                 }
                 let why = self.last_word(till, call, slot, why);
-                let budget =
-                    if let Subject::Budget(budget) = call.subject { Some(budget) } else { None };
+                let budget = call.budgets().first().copied();
                 let outcome = too_much(till, owner, amount, why);
                 Err(outcome.by(|limit| limit.budget = budget))
             }
@@ -304,7 +309,7 @@ impl Desk {
         principal: Option<&Arc<Principal>>,
         call: &Call,
     ) -> EntryState {
-        let mut job = Box::new(Job::new(*call));
+        let mut job = Box::new(Job::new(call.clone()));
         match self.drive(till, reply, principal, &mut job) {
             Some(outcome) => {
                 self.finish(till, &job, &outcome);
@@ -367,6 +372,17 @@ impl Desk {
                 return Ok(());
             }
         }
+        if job.call.asks_for_row() {
+            return self.ask_row(till, reply, principal, job);
+        }
+        if let (CallKind::Extend | CallKind::Confirm, Subject::Hold(token)) =
+            (job.call.kind, &job.call.subject)
+        {
+            let hold = till.open_token(token).map_err(Outcome::refused)?;
+            if job.call.kind == CallKind::Extend || hold.grant == 0 {
+                return self.ask_later(till, reply, principal, (job, hold));
+            }
+        }
         // The budget that it waited with may have been idle for too long meanwhile: it is found anew, or made anew.
         let has_ended = |owner: Owner| !till.is_live(owner.slot, owner.id);
         if job.call.kind.asks() && job.hold.is_none() && job.owner.is_some_and(has_ended) {
@@ -382,7 +398,8 @@ impl Desk {
         // Also where its turn has come: it may wait for money once more.
         job.next = Next::Judge;
         let Some(owner) = job.owner else { return Err(unknown(till)) };
-        let amount = self.check(till, principal, &job.call, (owner, job.hold.as_ref()))?;
+        let held = job.hold.map(|hold| set_aside(job, &hold));
+        let amount = self.check(till, principal, &job.call, (owner, held))?;
         let is_ask = job.call.kind.asks();
         if is_ask && self.waits_for_money(till, reply, job, owner, amount) {
             return Ok(());
@@ -402,8 +419,8 @@ impl Desk {
         tell_bank(till, reply, principal, job, (hold, owner, amount));
         let gives_back = match job.call.kind {
             CallKind::Release => true,
-            CallKind::Settle => amount < hold.amount,
-            CallKind::Reserve | CallKind::Confirm | CallKind::Spend => false,
+            CallKind::Settle => amount < set_aside(job, &hold),
+            _ => false,
         };
         if gives_back {
             self.returns.note(till.clock.steady_ms());
@@ -443,13 +460,37 @@ impl Desk {
     }
 
     /// Whose the grant is that a call's token names: the outcome, where nothing is known of it.
-    pub(crate) fn owned(&mut self, job: &mut Job, owner: Option<Owner>) -> Option<Outcome> {
+    pub(crate) fn owned(
+        &mut self,
+        job: &mut Job,
+        owner: Option<Owner>,
+        timed: Option<TimedFacts>,
+    ) -> Option<Outcome> {
         let (Some(owner), Some(hold)) = (owner, job.hold) else {
             return Some(Outcome::refused(Verdict::TooOld));
         };
-        self.grants.put(hold.grant, owner);
-        job.owner = Some(owner);
+        // What ends by time is of no grant, or not any more.
+        if timed.is_none() {
+            self.grants.put(hold.grant, owner);
+        }
+        (job.owner, job.timed) = (Some(owner), timed);
         None
+    }
+
+    /// When a hold ends that was confirmed before, which may have been extended since.
+    pub(crate) fn looked(
+        &mut self,
+        till: &mut Till,
+        reply: Reply,
+        job: &mut Job,
+        timed: Option<TimedFacts>,
+    ) -> Option<Outcome> {
+        job.timed = timed;
+        let (Some(hold), Some(owner)) = (job.hold, job.owner) else {
+            return Some(Outcome::refused(Verdict::TooOld));
+        };
+        let deadline_ms = billed_ms(job, &hold, owner);
+        self.conclude(till, reply, job, Outcome::Confirmed { repeat: true, deadline_ms })
     }
 
     /// A call has its outcome. A claim that is left is ended: nothing was booked under it, and nothing is kept.
@@ -461,8 +502,9 @@ impl Desk {
             true => self.counts.add(Happening::Kept),
             false => self.counts.outcome(job.call.kind, outcome),
         }
-        if let (true, Some(keyed), Some(verdict)) = (job.claimed, job.call.keyed, outcome.verdict())
-        {
+        if let (true, Some(keyed)) = (job.claimed, job.call.keyed) {
+            // What is malformed has no verdict of the ledger; it is told with its own bytes.
+            let verdict = outcome.verdict().unwrap_or(Verdict::BadAmount);
             till.answered(keyed.key, verdict, &outcome.to_tell());
         }
     }
@@ -480,27 +522,37 @@ impl Desk {
                 if let Some(owner) = find(till, budget.name()) {
                     return Ok(Some(owner));
                 }
-                let BudgetName::Handle(handle) = budget.name() else {
-                    return Err(unknown(till));
-                };
-                till.open(principal, handle, reply).map_err(|verdict| match verdict {
-                    Verdict::Busy if till.is_starting() => Outcome::Starting,
-                    Verdict::Busy => full(&self.terms.full.openings),
-                    verdict => Outcome::refused(verdict),
-                })?;
+                self.open(till, reply, principal, budget.name())?;
                 Ok(None)
             }
+            Subject::Budgets(_) => Err(unknown(till)),
             Subject::Hold(token) => {
                 let hold = till.open_token(token).map_err(Outcome::refused)?;
                 job.hold = Some(hold);
                 let owner = self.grants.get(hold.grant);
                 if owner.is_none() {
                     self.counts.add(Happening::Owners);
-                    till.owner(hold.grant, reply);
+                    till.owner(hold, reply);
                 }
                 Ok(owner)
             }
         }
+    }
+
+    /// Asks the bank for a budget that is made on its first ask.
+    pub(super) fn open(
+        &mut self,
+        till: &mut Till,
+        reply: Reply,
+        principal: Option<&Arc<Principal>>,
+        name: BudgetName<'_>,
+    ) -> OrOutcome<()> {
+        let BudgetName::Handle(handle) = name else { return Err(unknown(till)) };
+        till.open(principal, handle, reply).map_err(|verdict| match verdict {
+            Verdict::Busy if till.is_starting() => Outcome::Starting,
+            Verdict::Busy => full(&self.terms.full.openings),
+            verdict => Outcome::refused(verdict),
+        })
     }
 
     /// Asks the bank for money that is not at hand: true if the call waits for it. What a first filling is short of is asked for
@@ -527,7 +579,7 @@ impl Desk {
             }
             till.urgent = true;
         }
-        let fill = Fill { reply, slot: owner.slot, amount };
+        let fill = Fill { reply, slot: Some(owner.slot), amount };
         self.fills.push_waiting(fill, waits).is_none()
     }
 
@@ -590,8 +642,26 @@ impl Desk {
         if let Some(kept) = job.kept.take() {
             return Some(kept);
         }
+        if job.call.kind == CallKind::Confirm && resolution.is_repeat() {
+            job.next = Next::Look;
+            till.owner(hold, reply);
+            return None;
+        }
         let outcome = answer(till, job, (&hold, owner), resolution);
-        let Some(keyed) = job.call.keyed.filter(|_| job.claimed) else { return Some(outcome) };
+        self.conclude(till, reply, job, outcome)
+    }
+
+    /// The outcome of a call that is through, or `None` where that is still to be kept.
+    pub(super) fn conclude(
+        &mut self,
+        till: &mut Till,
+        reply: Reply,
+        job: &mut Job,
+        outcome: Outcome,
+    ) -> Option<Outcome> {
+        let Some((keyed, hold)) = job.call.keyed.filter(|_| job.claimed).zip(job.hold) else {
+            return Some(outcome);
+        };
         // Its token was used before, so nothing was recorded: whoever repeats it gets the same nevertheless.
         till.keep(reply, hold, ORIGIN, keyed.key, &outcome.to_keep());
         (job.kept, job.next) = (Some(outcome), Next::Keep);
@@ -615,7 +685,7 @@ fn too_much(till: &Till, owner: Owner, amount: Amount, why: Verdict) -> Outcome 
 }
 
 /// The refusal of a limit, of which so much is left.
-fn limited(
+pub(super) fn limited(
     till: &Till,
     why: Verdict,
     (left, unit): (Amount, Unit),
@@ -644,7 +714,7 @@ fn tell_bank(
     // What an ask made here was judged here; of the hold that a token names the bank judges whose it is.
     let whose = principal.filter(|_| !job.call.kind.asks());
     let action = match job.call.kind {
-        CallKind::Reserve | CallKind::Confirm => Action::Confirm,
+        CallKind::Reserve | CallKind::Confirm | CallKind::Extend => Action::Confirm,
         CallKind::Settle | CallKind::Spend => Action::Settle,
         CallKind::Release => Action::Release,
     };
@@ -681,18 +751,24 @@ fn answer(
     let unit = owner.unit;
     let (Resolution { verdict, amount, .. }, repeat) = (resolution, resolution.is_repeat());
     match job.call.kind {
-        CallKind::Reserve if job.call.confirm => sealed(till, hold, unit, billed_ms(hold, owner)),
+        CallKind::Reserve if job.call.confirm => {
+            sealed(till, hold, unit, billed_ms(job, hold, owner))
+        }
         CallKind::Reserve => sealed(till, hold, unit, hold.deadline_ms),
-        CallKind::Confirm => Outcome::Confirmed { repeat, deadline_ms: billed_ms(hold, owner) },
+        CallKind::Confirm => {
+            Outcome::Confirmed { repeat, deadline_ms: billed_ms(job, hold, owner) }
+        }
         CallKind::Settle => Outcome::Settled { verdict, amount, unit, repeat },
         CallKind::Release => Outcome::Released { repeat },
         CallKind::Spend => Outcome::Spent { verdict, amount: job.spent, unit },
+        CallKind::Extend => Outcome::Extended { repeat, deadline_ms: billed_ms(job, hold, owner) },
     }
 }
 
 /// Until when a hold lives that is confirmed, ms.
-fn billed_ms(hold: &Hold, owner: Owner) -> u64 {
-    ledger::billing_deadline_ms(hold.deadline_ms, owner.billing_ms)
+fn billed_ms(job: &Job, hold: &Hold, owner: Owner) -> u64 {
+    let billed_ms = || ledger::billing_deadline_ms(hold.deadline_ms, owner.billing_ms);
+    job.timed.map_or_else(billed_ms, |timed| timed.until_ms)
 }
 
 /// A grant whose token is written, and not sealed.

@@ -4,6 +4,7 @@ pub mod counts;
 mod desk;
 mod grants;
 mod returns;
+mod rows;
 mod terms;
 mod waiting;
 
@@ -234,8 +235,14 @@ impl Door for SpendDoor {
                     desk.claimed(job, claimed).or_else(|| desk.drive(till, reply, principal, job))
                 });
             }
-            Heard::Owner(reply, owner) => self.go_on(till, reply, |desk, till, principal, job| {
-                desk.owned(job, owner).or_else(|| desk.drive(till, reply, principal, job))
+            Heard::Owner(reply, owner, timed) => self.go_on(till, reply, |desk, till, principal, job| {
+                if job.next == waiting::Next::Look {
+                    return desk.looked(till, reply, job, timed);
+                }
+                desk.owned(job, owner, timed).or_else(|| desk.drive(till, reply, principal, job))
+            }),
+            Heard::Timed(reply, answer) => self.go_on(till, reply, |desk, till, principal, job| {
+                desk.timed(till, reply, principal, job, answer)
             }),
             Heard::Budget(reply, opened) => {
                 self.go_on(till, reply, |desk, till, principal, job| {
@@ -260,7 +267,8 @@ impl Door for SpendDoor {
             return;
         }
         let mut due = std::mem::take(&mut self.desk.due);
-        let is_there = |fill: &Fill| till.is_at_hand(fill.slot, fill.amount);
+        let is_there =
+            |fill: &Fill| fill.slot.is_some_and(|slot| till.is_at_hand(slot, fill.amount));
         let take = |fill: &Fill| due.push(fill.reply);
         self.desk.fills.take_due(till.clock.steady_ms(), is_there, take);
         for reply in due.drain(..) {

@@ -19,6 +19,7 @@ pub(super) struct Full {
     pub(super) keys: String,
     pub(super) calls: String,
     pub(super) pages: String,
+    pub(super) rows: String,
     pub(super) grants: String,
 }
 
@@ -46,6 +47,11 @@ impl Full {
             ),
             pages: format!(
                 "ledger.mark_pages_max ({}) pages of marks are in use; ask again, or raise the limit",
+                ledger.mark_pages_max
+            ),
+            rows: format!(
+                "no further hold of several budgets or with an end of its own is taken: as many are open as there may be, or \
+                 ledger.mark_pages_max ({}) pages of marks are in use; ask again, or raise the limit",
                 ledger.mark_pages_max
             ),
             grants: format!(
@@ -80,6 +86,7 @@ impl SpendTerms {
         let s = &config.spend;
         let read = ReadLimits {
             hold_ms_max: u32::try_from(config.ledger.hold_ms).unwrap_or(u32::MAX),
+            confirm_ms_max: u32::try_from(config.ledger.billing_ms).unwrap_or(u32::MAX),
             entries_max: s.batch_max.into(),
         };
         let http = spend_limits(config);

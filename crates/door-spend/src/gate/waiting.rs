@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use access::Principal;
 use door_transport::ConnId;
-use ledger::{Amount, Hold, Owner};
+use ledger::{Amount, Hold, Owner, TimedFacts};
 use weir_till::{FillWait, Pending, Reply};
 
 use crate::{Call, Form, Outcome};
@@ -27,6 +27,8 @@ pub(crate) enum Next {
     Turn,
     /// It is with the bank, whose answer is the call's.
     Seal,
+    /// It was done before, and the bank is asked when its hold ends.
+    Look,
     /// It has its answer, and that is being kept for repeats.
     Keep,
 }
@@ -38,6 +40,11 @@ pub(crate) struct Job {
     pub(crate) next: Next,
     /// The budget.
     pub(crate) owner: Option<Owner>,
+    /// The budgets of an ask that the bank judges alone, and the hold that it makes of them.
+    pub(crate) legs: Vec<Owner>,
+    pub(crate) row: Option<Hold>,
+    /// What the token of a hold that ends by time does not say.
+    pub(crate) timed: Option<TimedFacts>,
     /// The hold that was made, or that the token names.
     pub(crate) hold: Option<Hold>,
     /// What its last question to the bank came behind: [`super::returns::Returns`].
@@ -61,7 +68,23 @@ impl Job {
         let (next, owner, hold) = (Next::Begin, None, None);
         let (asked, doubts, wait) = (None, 0, None);
         let (claimed, kept, spent, again) = (false, None, Amount::ZERO, false);
-        Job { call, next, owner, hold, asked, doubts, wait, claimed, kept, spent, again }
+        let (legs, row, timed) = (Vec::new(), None, None);
+        Job {
+            call,
+            next,
+            owner,
+            legs,
+            row,
+            timed,
+            hold,
+            asked,
+            doubts,
+            wait,
+            claimed,
+            kept,
+            spent,
+            again,
+        }
     }
 
     /// It can be judged but for those before it, which is none of its time for money. At its turn there may be more of that, so it may ask
@@ -89,7 +112,7 @@ impl EntryState {
     /// Has it its outcome, or has the bank been told what becomes of its money? What is judged behind it comes behind it at the bank.
     fn is_judged(&self) -> bool {
         match self {
-            EntryState::Waits(job) => matches!(job.next, Next::Seal | Next::Keep),
+            EntryState::Waits(job) => matches!(job.next, Next::Seal | Next::Look | Next::Keep),
             EntryState::Done(_) => true,
         }
     }
@@ -281,11 +304,11 @@ impl WaitingCalls {
     }
 }
 
-/// A call that waits for so much of the budget in a slot.
+/// A call that waits for so much of the budget in a slot; `None`: for nothing but its time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fill {
     pub(crate) reply: Reply,
-    pub(crate) slot: u32,
+    pub(crate) slot: Option<u32>,
     pub(crate) amount: Amount,
 }
 
@@ -305,6 +328,7 @@ mod tests {
             hold_ms: None,
             wait_ms: None,
             confirm: false,
+            confirm_ms: None,
             keyed: None,
         }
     }

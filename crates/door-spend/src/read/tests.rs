@@ -2,7 +2,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-const LIMITS: ReadLimits = ReadLimits { hold_ms_max: 2_000, entries_max: 3 };
+const LIMITS: ReadLimits =
+    ReadLimits { hold_ms_max: 2_000, confirm_ms_max: 3_600_000, entries_max: 3 };
 const TOKEN: &str = "-_v7-_v7-_v7-_v7-_v7-_v7-_v7-_v7-_v7-_v7-_s";
 
 fn sender(key: Option<&[u8]>) -> Sender<'_> {
@@ -143,7 +144,7 @@ fn amounts_keep_every_digit() {
 fn holds_are_named_by_their_tokens() {
     let call =
         one(CallKind::Settle, &format!(r#"{{"token":"{TOKEN}","amount":"0.042"}}"#)).unwrap();
-    assert_eq!((call.subject, amount(&call)), (Subject::Hold([0xfb; 32]), "0.042"));
+    assert_eq!((&call.subject, amount(&call)), (&Subject::Hold([0xfb; 32]), "0.042"));
     for kind in [CallKind::Confirm, CallKind::Release] {
         assert_eq!(one(kind, &format!(r#"{{"token":"{TOKEN}"}}"#)).unwrap().amount, None);
     }
@@ -168,6 +169,34 @@ fn holds_are_named_by_their_tokens() {
             "a token is not repeated: {why}"
         );
         assert!(!why.to_string().contains("found \"43 characters"), "{token}: {why}");
+    }
+}
+
+#[test]
+fn several_budgets_are_an_array_of_different_ones() {
+    let read = |rest: &str| one(CallKind::Spend, &format!(r#"{{"amount":"1",{rest}}}"#));
+    let call = read(r#""budgets": [ 1 , "a\/b","9007199254740993"] "#).unwrap();
+    let names: Vec<_> = call.budgets().iter().map(Budget::name).collect();
+    let [id, large] = [1, 9_007_199_254_740_993].map(wire::BudgetName::Id);
+    assert_eq!(names, [id, wire::BudgetName::Handle("a/b"), large]);
+    assert!(call.asks_for_row());
+    assert!(!read(r#""budgets":null,"budget":1"#).unwrap().asks_for_row());
+    let nine = (1..10).map(|id: u32| id.to_string()).collect::<Vec<_>>().join(",");
+    for bad in
+        ["[]", "[1]", "[1,1]", "{}", "7", "[1,[2]]", "[1,null]", "[1,\"..\"]", &format!("[{nine}]")]
+    {
+        let why = read(&format!("\"budgets\":{bad}")).unwrap_err();
+        assert_eq!(
+            (&*why.field().unwrap().name, why.kind().verdict),
+            ("budgets", "malformed"),
+            "{bad}"
+        );
+    }
+    assert!(read(r#""budgets":[1,2],"budget":3"#).is_err());
+    let extend = |rest: &str| one(CallKind::Extend, &format!(r#"{{"token":"{TOKEN}"{rest}}}"#));
+    assert_eq!(extend(",\"confirm_ms\":1000").unwrap().confirm_ms, Some(1_000));
+    for (bad, field) in [("", "confirm_ms"), (",\"confirm_ms\":5,\"amount\":1", "amount")] {
+        assert_eq!(&*extend(bad).unwrap_err().field().unwrap().name, field);
     }
 }
 
@@ -223,6 +252,9 @@ fn numbers_stay_in_their_ranges() {
         ("\"hold_ms\":1e3", "from 1 to 600000"),
         ("\"wait_ms\":1001", "from 0 to 1000"),
         ("\"wait_ms\":-1", "from 0 to 1000"),
+        ("\"confirm\":true,\"confirm_ms\":999", "from 1000 to 3600000"),
+        ("\"confirm\":true,\"confirm_ms\":3600001", "from 1000 to 3600000"),
+        ("\"confirm_ms\":1000", "none without \"confirm\":true"),
     ] {
         let why = with(bad).unwrap_err().to_string();
         assert!(why.contains(expected), "{bad}: {why}");
@@ -351,7 +383,7 @@ proptest! {
         let spaced = plain.replace(':', &format!("{space}:{space}")).replace(',', &format!("{space},{space}"));
         let escaped = plain.replace("mount", "\\u006dount").replace("USD", "\\u0055SD");
         let read = one(CallKind::Reserve, &plain).unwrap();
-        prop_assert_eq!(one(CallKind::Reserve, &spaced).unwrap(), read);
+        prop_assert_eq!(&one(CallKind::Reserve, &spaced).unwrap(), &read);
         prop_assert_eq!(one(CallKind::Reserve, &escaped).unwrap(), read);
     }
 }

@@ -21,7 +21,7 @@ fn nothing_is_allocated_once_warm() {
     let secret = KeySecret::new([7; 16]);
     let sender = Sender { secret: &secret, who: "shop", key: None };
     let keyed = Sender { key: Some(b"order-7"), ..sender };
-    let limits = ReadLimits { hold_ms_max: 2_000, entries_max: 1_024 };
+    let limits = ReadLimits { hold_ms_max: 2_000, confirm_ms_max: 3_600_000, entries_max: 1_024 };
     let (amount, unit) = (Amount::new(150_000), Unit::parse("USD").unwrap());
     let outcomes = [
         Outcome::Granted { token: [7; 32], amount, unit, deadline_ms: 1_795_426_200_250 },

@@ -47,7 +47,7 @@ use crate::keys::TokenKeys;
 use crate::spec::{LEVELS_MAX, MADE_SLOT, TOLERANCE_PPM_MAX};
 use crate::{
     Amount, Books, BudgetSpec, Claimed, Door, EDIT_TEXT_MAX, Edit, KeyBytes, KeyError,
-    LedgerEvidence, Line, MemoAnswer, MemoJudge, OPERATOR_TEXT_MAX, Owner, Record, ToBank,
+    LedgerEvidence, Line, MemoAnswer, MemoJudge, OPERATOR_TEXT_MAX, Record, ToBank,
     ToWorker, TokenKey, WindowLimit, WindowUse,
 };
 use answers::Answers;
@@ -476,13 +476,9 @@ impl Bank {
                 out.send(worker, ToWorker::Resolved { reply, resolution });
             }
             ToBank::Echo { reply } => self.echo(worker, reply, out),
-            ToBank::Owner { grant, reply } => {
-                let of = self.grants.get(grant).map(|grant| (grant.slot, grant.billing_ms));
-                let of = of.map(|(slot, billing_ms)| {
-                    let spec = self.spec(slot);
-                    Owner { slot, id: spec.id, unit: spec.unit, billing_ms }
-                });
-                out.send(worker, ToWorker::Owner { reply, of });
+            ToBank::Owner { hold, reply } => {
+                let message = self.owner(&hold, reply);
+                out.send(worker, message);
             }
             ToBank::Tick { now_ms } => {
                 self.stamp(worker, now_ms);

@@ -15,8 +15,8 @@ use crate::keyed::ANSWER_BYTES_MAX;
 use crate::page::Mark;
 use crate::{
     Amount, Door, Handled, Hold, Kept, KeptWith, Line, NamedError, NamedHold, NamedLeg, OnExpiry,
-    Origin, Record, Resolution, Timed, TimedAnswer, TimedAsk, TimedChange, TimedFacts, TimedHold,
-    TimedRefusal, TimedRequest, WindowUsedUp,
+    Origin, Owner, Record, Resolution, Timed, TimedAnswer, TimedAsk, TimedChange, TimedFacts,
+    TimedHold, TimedRefusal, TimedRequest, ToWorker, WindowUsedUp,
 };
 
 /// Rows that a turn ends or forgets at most: a few tenths of a millisecond.
@@ -74,6 +74,20 @@ impl Bank {
         Some(TimedFacts { amount: row.amount, until_ms: row.until_ms })
     }
 
+    /// What a door that is shown a token must know.
+    pub(super) fn owner(&self, hold: &Hold, reply: u64) -> ToWorker {
+        let Some(slot) = self.slots_of(hold).next() else {
+            return ToWorker::Owner { reply, of: None };
+        };
+        let (id, unit) = (self.spec(slot).id, self.spec(slot).unit);
+        if let Some(facts) = self.timed_facts(hold) {
+            return ToWorker::TimedOwner { slot, id, unit, facts, reply };
+        }
+        let grant = self.grants.get(hold.grant);
+        let of = grant.map(|grant| Owner { slot, id, unit, billing_ms: grant.billing_ms });
+        ToWorker::Owner { reply, of }
+    }
+
     /// The slots of the budgets that a hold draws on; none where nothing is known of it.
     pub fn slots_of<'a>(&'a self, hold: &Hold) -> impl Iterator<Item = u32> + use<'a> {
         let row = self.timed_at(hold).map(|at| self.named_rows.row(at));
@@ -123,7 +137,7 @@ impl Bank {
             return Err(TimedRefusal::No(Verdict::Busy));
         }
         self.begin_windows(&changes, out);
-        self.judge_ask(&changes, out).map_err(|short| self.refusal_of(&short))?;
+        self.judge_ask(&changes, out).map_err(|short| self.refusal_of(&short, amount))?;
         let mut until_ms = until_ms;
         if state == Verdict::Settled {
             hold.legs.iter_mut().for_each(|leg| {
@@ -155,8 +169,8 @@ impl Bank {
         Ok(())
     }
 
-    fn refusal_of(&self, short: &Short) -> TimedRefusal {
-        let Short { leg, level, raised, why, left } = *short;
+    fn refusal_of(&self, short: &Short, amount: Amount) -> TimedRefusal {
+        let Short { leg, level, raised, why, mut left } = *short;
         let of_window = matches!(why, Verdict::DayExhausted | Verdict::WindowExhausted);
         let found = of_window.then(|| self.short_window(level, raised)).flatten();
         let window = found.map(|(window, used)| {
@@ -167,6 +181,14 @@ impl Bank {
             });
             WindowUsedUp { period, limit, retry_at_ms }
         });
+        if window.is_some() || why == Verdict::Exhausted {
+            // What lies in purses comes back to whoever asks again.
+            let budget = self.budget(level);
+            let parked = plus(budget.in_purses(), budget.returning);
+            let all = i128::from(plus(budget.available(self.now_ms), parked).get());
+            let all = all - (raised - i128::from(amount.get()));
+            left = Amount::new(i64::try_from(all.max(0)).unwrap_or(i64::MAX));
+        }
         TimedRefusal::Leg { leg, why, left, window }
     }
 

@@ -27,7 +27,7 @@ use figures_store::{Desk, Follow};
 use gate_pacing::{Before, Pace};
 use ledger::{
     Bank, BudgetSpec, Claimed, Door, EditReason, Keyed, MADE_SLOT, Memo, MemoAnswer, MemoRefusal,
-    Out, Record, Resolution, ToBank, ToWorker,
+    Out, Record, Resolution, TimedAsk, TimedRefusal, ToBank, ToWorker,
 };
 use ledger_journal::{
     Disk, Journal, JournalOptions, Watermarks, Writer, WriterProbes, WriterStage,
@@ -427,6 +427,11 @@ impl BankThread {
             }
             ApartMessage::Resolve(message) => self.bank.step(worker, message, &mut self.out),
             ApartMessage::Named(request) => self.named.push(worker, request),
+            ApartMessage::Timed(request) => {
+                let reply = request.reply;
+                let answer = self.bank.step_timed(worker, *request, &mut self.out);
+                self.named.timed.push((worker, reply, answer));
+            }
         }
         self.told_of(before, worker);
     }
@@ -441,18 +446,29 @@ impl BankThread {
             ApartMessage::Keyed(
                 Keyed::Resolve { reply, hold, .. } | Keyed::Keep { reply, hold, .. },
             )
-            | ApartMessage::Resolve(ToBank::Resolve { reply, hold, .. }) => (*reply, hold),
+            | ApartMessage::Resolve(ToBank::Resolve { reply, hold, .. }) => (*reply, Some(hold)),
+            ApartMessage::Timed(request) => match &request.ask {
+                TimedAsk::Extend { hold, .. } => (request.reply, Some(hold)),
+                // Its budgets were judged where they were named.
+                TimedAsk::Open { .. } => (request.reply, None),
+            },
             _ => return None,
         };
-        let is_outside = || {
-            // What is known of no grant any more books nothing, and is told so.
-            let spec = self.bank.spec(self.bank.slot_of(hold)?);
-            Some(apart.is_outside(spec.id, spec.handle.as_ref().map(Handle::as_str)))
+        let is_outside = |slot: u32| {
+            let spec = self.bank.spec(slot);
+            apart.is_outside(spec.id, spec.handle.as_ref().map(Handle::as_str))
         };
         let why = match refuse {
             true => Verdict::Journal,
-            false => is_outside()?.then_some(Verdict::UnknownBudget)?,
+            // Of all its budgets. What nothing is known of any more books nothing, and is told so.
+            false => hold
+                .is_some_and(|hold| self.bank.slots_of(hold).any(is_outside))
+                .then_some(Verdict::UnknownBudget)?,
         };
+        if let ApartMessage::Timed(_) = apart.message {
+            let answer = Box::new(Err(TimedRefusal::No(why)));
+            return Some(Down::Timed { reply, answer });
+        }
         let resolution = Resolution::refused(why);
         Some(Down::Ledger(ToWorker::Resolved { reply, resolution }))
     }
@@ -1110,6 +1126,14 @@ fn gives_back(record: &Record) -> bool {
     match record {
         Record::Resolved { verdict: Verdict::Released, .. } => true,
         Record::Resolved { verdict: Verdict::Settled, hold, amount, .. } => *amount < hold.amount,
+        Record::Timed(change) => {
+            let booked = change.row.hold.legs[0].amounts.booked();
+            match change.row.state {
+                Verdict::Released => true,
+                Verdict::Settled => booked < i128::from(change.row.amount.get()),
+                _ => false,
+            }
+        }
         _ => false,
     }
 }

@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use ledger::{Bank, Door, NamedKind, NamedRefusal, Out, UnsealedCredits};
+use ledger::{
+    Bank, Door, NamedKind, NamedRefusal, Out, TimedAnswer, TimedRefusal, UnsealedCredits,
+};
 use weir_config::config::Config;
 use weir_door::{DoorFacts, NamedDoor, NamedRows};
 use weir_till::NamedRequest;
@@ -26,6 +28,8 @@ pub(crate) struct NamedSays {
     pub(crate) said: usize,
     /// As many as doors let wait, each with its link.
     waiting: VecDeque<(usize, Box<NamedRequest>)>,
+    /// What became of holds that end by time: worker, who asked, answer.
+    pub(super) timed: Vec<(u16, u64, TimedAnswer)>,
     /// Those that are through.
     through: Vec<(usize, Box<NamedRequest>)>,
 }
@@ -88,6 +92,16 @@ impl BankThread {
 
     /// Once the records are with the journal: what was done waits for it, and so does all that is answered with it.
     pub(super) fn hold_named(&mut self, needed: u64) {
+        for (worker, reply, answer) in self.named.timed.drain(..) {
+            let link = usize::from(worker);
+            // What is left is told of an ask that is repeated in a moment. Anything else may be so by a record that is not sealed yet.
+            let waits = !matches!(answer, Err(TimedRefusal::Leg { .. } | TimedRefusal::Wrong(_)));
+            let down = Down::Timed { reply, answer: Box::new(answer) };
+            match waits {
+                true => self.held.push_back((needed, AwaitingSeal::Down(link, down))),
+                false => self.links[link].backlog.push_back(down),
+            }
+        }
         for (link, request) in self.named.through.drain(..) {
             let waits = request.waits_for_seal();
             let down = Down::Named(request);

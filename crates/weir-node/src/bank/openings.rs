@@ -44,7 +44,9 @@ impl Openings {
 /// What a worker must hear before it is told whose budget a grant was made from, where that was made on its first ask: it may have met
 /// the budget never, and scopes may name it by its handle alone.
 pub(super) fn met_by(bank: &Bank, message: &ToWorker) -> Option<Down> {
-    let ToWorker::Owner { of: Some(Owner { slot, id, unit, .. }), .. } = *message else {
+    let (ToWorker::Owner { of: Some(Owner { slot, id, unit, .. }), .. }
+    | ToWorker::TimedOwner { slot, id, unit, .. }) = *message
+    else {
         return None;
     };
     if slot < MADE_SLOT || bank.is_vacant(slot) || bank.spec(slot).id != id {

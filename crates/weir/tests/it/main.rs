@@ -55,6 +55,7 @@ mod saves;
 mod spend;
 mod spend_access;
 mod spend_keys;
+mod spend_rows;
 mod start_pages;
 mod starting;
 mod support;
