@@ -1,10 +1,10 @@
 //! The spend door while the bank, which is the test, takes its time.
 
 use ledger::spec::MADE_ID_MIN;
-use ledger::{Action, MADE_SLOT, Need, No, Owner};
+use ledger::{Action, MADE_SLOT, Need, No, Owner, TimedRefusal};
 use money::Unit;
 use weir_budgets::budgets;
-use weir_till::{Answer, Made};
+use weir_till::{Answer, ApartMessage, Made};
 
 use super::*;
 
@@ -293,4 +293,46 @@ fn a_stop_waits_for_questions_under_way() {
     let answer = Box::new(Answer::Budget(None));
     slow.say(Down::Answer { conn: conn.unwrap(), answer });
     assert!(slow.turn().1);
+}
+
+/// The bank finds the money of several budgets in purses: it is asked again until the call's time is up. What plans let through for it they have
+/// again each time.
+#[test]
+fn an_ask_of_several_budgets_is_repeated_while_purses_have_the_money() {
+    let mut once = Pace::OPEN;
+    once.take(Amount::new(once.allowance().get() - 1_000_000));
+    let slow = || {
+        let mut slow = Slow::new();
+        slow.say(Down::Paces([Pace::OPEN, once].into()));
+        slow.turn();
+        slow
+    };
+    let asked = |said: &[Up]| {
+        said.iter().find_map(|message| match message {
+            Up::Apart(apart) => match &apart.message {
+                ApartMessage::Timed(request) => Some(request.reply),
+                _ => None,
+            },
+            _ => None,
+        })
+    };
+    let ask = |wait_ms: u32| format!(r#"{{"budgets":[1,2],"amount":"1","wait_ms":{wait_ms}}}"#);
+    for (wait_ms, asks) in [(20, 5..12), (0, 1..2)] {
+        let (mut slow, mut count) = (slow(), 0);
+        assert_eq!(slow.post("/v1/reserve", &ask(wait_ms)), "", "it waits");
+        loop {
+            let (said, drained) = slow.turn();
+            if drained {
+                break;
+            }
+            let Some(reply) = asked(&said) else { continue };
+            count += 1;
+            let (why, left) = (Verdict::PurseEmpty, Amount::ZERO);
+            let answer = Err(TimedRefusal::Leg { leg: 1, why, left, window: None });
+            slow.say(Down::Timed { reply, answer: Box::new(answer) });
+        }
+        assert!(asks.contains(&count), "{count}");
+    }
+    let other = slow().post("/v1/reserve", &ask(0).replace("\"1\"", "\"1.000001\""));
+    assert!(other.contains("\"paced\"") && other.contains("\"budget\":2"), "{other}");
 }
