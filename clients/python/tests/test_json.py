@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from decimal import Decimal
 
 import pytest
 
@@ -32,6 +33,31 @@ def test_a_real_node(url):
             assert [str(one.verdict) for one in answers] == ["granted", "unknown_budget", "exhausted", "unit_mismatch"]
             assert "left" in answers[2].detail
             assert (await answers[0].release()).verdict == Verdict.RELEASED
+
+    asyncio.run(play())
+
+
+def test_a_hold_of_several_budgets_that_ends_with_its_program(url):
+    """One token: all give, or none does. Its end moves on while somebody has the hold, and what is left ends by itself."""
+
+    async def play():
+        async with weir.connect(url, timeout=20) as client:
+            both = [1001, "llm/team/ann"]
+            refused = await client.reserve(both, "1.01", "USD", confirm_ms=1_000)
+            assert refused.verdict == Verdict.EXHAUSTED and not refused.window
+            assert (refused.budget, refused.left, refused.retry_after) == ("llm/team/ann", Decimal("1.00"), None)
+            hold = await client.reserve(both, "0.60", "USD", confirm_ms=1_000)
+            assert await hold.extend(2_000) and await hold.extend(1_000), "never shorter"
+            assert (await hold.settle("0.50")).verdict == Verdict.SETTLED
+            assert not await hold.extend(2_000)
+            assert (await client.reserve("llm/team/ann", "0.51", "USD")).verdict == Verdict.EXHAUSTED
+            renewed = await client.reserve(both, "0.30", "USD", confirm_ms=1_000, renew=True)
+            left = await client.reserve(both, "0.20", "USD", confirm_ms=1_000)
+            left.detach()  # its program is gone
+            await asyncio.sleep(2.5)
+            assert (await renewed.settle("0.30")).verdict == Verdict.SETTLED
+            assert (await client.hold_of(left.token, left.amount).settle("0.10")).verdict == Verdict.SETTLED, "it was kept as expired"
+            assert (await client.spend(both, "0.10", "USD")).verdict == Verdict.SETTLED
 
     asyncio.run(play())
 

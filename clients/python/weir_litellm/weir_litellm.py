@@ -3,7 +3,8 @@
     litellm_settings:
       callbacks: ["weir_litellm.hook"]
 
-The environment configures it: WEIR_URL, WEIR_TOKEN, WEIR_BUDGETS, WEIR_UNIT, WEIR_NO_PRICE, WEIR_UNREACHABLE. README.md explains them.
+The environment configures it: WEIR_URL, WEIR_TOKEN, WEIR_BUDGETS, WEIR_UNIT, WEIR_CONFIRM_MS, WEIR_NO_PRICE,
+WEIR_UNREACHABLE. README.md explains them.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ log = logging.getLogger("weir")
 
 NAMES = ("key", "user", "team", "org", "tag", "model")
 """What a pattern of WEIR_BUDGETS can name."""
+BUDGETS_MAX = 8
+"""Budgets of one hold at most."""
 HOLD_S = 3600
 """After so long a hold that nothing ended is the node's: it has expired there, or stays held."""
 OVER_MAX = 100
@@ -38,8 +41,10 @@ _UNKNOWN = frozenset((Verdict.UNREACHABLE, Verdict.TIMEOUT, Verdict.JOURNAL, Ver
 class Settings(NamedTuple):
     """The environment, read once."""
 
-    pattern: str
+    patterns: tuple[str, ...]
     unit: str
+    confirm_ms: int
+    """How long after the proxy a call keeps its money; renewed while the call runs."""
     no_price: str
     """``deny``, ``allow``, or the amount of a flat price."""
     allow_unreachable: bool
@@ -47,11 +52,16 @@ class Settings(NamedTuple):
     @staticmethod
     def read(env: Any = os.environ) -> Settings:
         """Reads and checks the environment; a ValueError says which variable is wrong."""
-        pattern = env.get("WEIR_BUDGETS", "llm/{key}").strip()
-        unknown = set(re.findall(r"\{([^}]*)\}", pattern)) - set(NAMES)
-        if "," in pattern or unknown or not pattern:
-            raise ValueError(f"WEIR_BUDGETS={pattern!r}: expected one pattern of {', '.join(NAMES)} in braces, such as llm/{{team}}/{{key}}")
+        given = env.get("WEIR_BUDGETS", "llm/{key}")
+        patterns = tuple(pattern.strip() for pattern in given.split(","))
+        unknown = set(re.findall(r"\{([^}]*)\}", given)) - set(NAMES)
+        if unknown or not all(patterns) or not 1 <= len(set(patterns)) == len(patterns) <= BUDGETS_MAX:
+            names = ", ".join(NAMES)
+            raise ValueError(f"WEIR_BUDGETS={given!r}: expected 1 to {BUDGETS_MAX} patterns of {names} in braces, such as llm/{{team}}/{{key}}")
         unit = env.get("WEIR_UNIT", "USDn")
+        confirm = env.get("WEIR_CONFIRM_MS", "60000")
+        if not confirm.isascii() or not confirm.isdigit() or not 1_000 <= int(confirm) <= 3_600_000:
+            raise ValueError(f"WEIR_CONFIRM_MS={confirm!r}: expected milliseconds from 1000 to 3600000, and no more than ledger.billing_ms")
         no_price = env.get("WEIR_NO_PRICE", "deny")
         if no_price not in ("deny", "allow"):
             kind, _, flat = no_price.partition(":")
@@ -61,15 +71,20 @@ class Settings(NamedTuple):
         unreachable = env.get("WEIR_UNREACHABLE", "deny")
         if unreachable not in ("deny", "allow"):
             raise ValueError(f"WEIR_UNREACHABLE={unreachable!r}: expected deny or allow")
-        return Settings(pattern, unit, no_price, unreachable == "allow")
+        return Settings(patterns, unit, int(confirm), no_price, unreachable == "allow")
 
 
 class Call(NamedTuple):
     """A call that is under way."""
 
     hold: weir.Hold
-    budget: str
+    budgets: tuple[str, ...]
     since: float
+
+    @property
+    def budget(self) -> str:
+        """For people."""
+        return ", ".join(self.budgets)
 
 
 class Hook(CustomLogger):  # type: ignore[misc]
@@ -92,21 +107,25 @@ class Hook(CustomLogger):  # type: ignore[misc]
         call_id = str(data.get("litellm_call_id") or "")
         if not call_id or call_id in self._calls:
             return
-        budget = budget_of(self.settings.pattern, user_api_key_dict, data)
-        if budget is None:
-            raise _denied(402, f"no budget: {self.settings.pattern} has a name without a value in this call")
+        patterns = self.settings.patterns
+        found = (budget_of(pattern, user_api_key_dict, data) for pattern in patterns)
+        budgets = tuple(dict.fromkeys(budget for budget in found if budget is not None))
+        if not budgets:
+            raise _denied(402, f"no budget: {', '.join(patterns)}: each has a name without a value in this call")
+        asked = budgets if len(budgets) > 1 else budgets[0]
         most = await self._most(user_api_key_dict, data)
         if most is None:
             return
         try:
-            hold = await (await self._open()).reserve(budget, most, self.settings.unit, confirm=True)
+            client = await self._open()
+            hold = await client.reserve(asked, most, self.settings.unit, confirm_ms=self.settings.confirm_ms, renew=True)
         except weir.WeirError as error:
             log.error("a call could not ask its budget: %s", error)
             hold = weir.Refused(Verdict.UNREACHABLE, str(error))
         if isinstance(hold, weir.Refused):
-            return self._refuse(budget, most, hold)
+            return self._refuse(", ".join(budgets), most, hold)
         now = time.monotonic()
-        self._calls[call_id] = Call(hold, budget, now)
+        self._calls[call_id] = Call(hold, budgets, now)
         for old, call in list(self._calls.items())[:2]:
             if now - call.since > HOLD_S:
                 log.warning("call %s never ended: its hold on %s is left to the node", old, call.budget)
@@ -120,7 +139,7 @@ class Hook(CustomLogger):  # type: ignore[misc]
             self.counts["unreachable_denied"] += 1
             raise _denied(503, f"budget {budget} cannot be asked: {no.verdict}", retry_after=1)
         self.counts["refused"] += 1
-        message = f"budget {budget}: {no.verdict}: the call may cost {most} {self.settings.unit}; {no.detail}"
+        message = f"budget {no.budget or budget}: {no.verdict}: the call may cost {most} {self.settings.unit}; {no.detail}"
         raise _denied(402 if no.retry_after is None else 429, message, retry_after=no.retry_after)
 
     async def _most(self, key: Any, data: dict[str, Any]) -> Decimal | None:
@@ -165,7 +184,8 @@ class Hook(CustomLogger):  # type: ignore[misc]
         within = min(spent, most.decimal * OVER_MAX)
         outcome = await call.hold.settle(within)
         if spent > within:
-            outcome = await self._client.spend(call.budget, spent - within, self.settings.unit)
+            asked = call.budgets if len(call.budgets) > 1 else call.budgets[0]
+            outcome = await self._client.spend(asked, spent - within, self.settings.unit)
         if not outcome.verdict.booked:
             log.error("%s of %s were not booked: %s", spent, call.budget, outcome.verdict)
 

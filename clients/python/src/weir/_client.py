@@ -306,12 +306,16 @@ class Client:
             return _mismatch(exact, connection.node, name)
         return Refused(VERDICTS[code]) if code else Hold(self, connection.node, token, exact, request_id)
 
+    async def extend(self, hold: Hold, confirm_ms: int, *, timeout: float | None = None) -> bool:
+        """See ``Hold.extend``."""
+        raise ValueError("extend needs the JSON door")
+
     def hold(
         self, budget: int | str, most: Amount | str | Decimal | int, unit: str | None = None, *, timeout: float | None = None
     ) -> AbstractAsyncContextManager[Hold]:
         """Reserves for the work of an ``async with``: confirmed at once, released where nothing was settled, also by an exception.
 
-        ``most`` is an amount, or text such as ``"0.02/USDn"``. A refusal is a RefusedError.
+        Over JSON the hold ends a minute after its program does: the client renews it. ``most`` is an amount, or text such as ``"0.02/USDn"``. A refusal is a RefusedError.
         """
         from ._work import hold
 

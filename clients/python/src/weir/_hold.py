@@ -21,14 +21,23 @@ if TYPE_CHECKING:
 class Refused:
     """A no to an ask: a value, not an error. It is false, so that ``if not hold`` reads well."""
 
-    __slots__ = ("detail", "retry_after", "verdict")
+    __slots__ = ("budget", "detail", "left", "retry_after", "verdict", "window")
 
-    def __init__(self, verdict: Verdict, detail: str = "", *, retry_after: float | None = None) -> None:
+    def __init__(
+        self, verdict: Verdict, detail: str = "", *, retry_after: float | None = None, budget: int | str | None = None, window: str = "",
+        left: Decimal | None = None,
+    ) -> None:  # fmt: skip
         self.verdict = verdict
         self.detail = detail
         """What is known beyond the verdict, for people: of UNIT_MISMATCH the units; the JSON door's own words."""
         self.retry_after = retry_after
         """After how many seconds the same ask may be granted; None where waiting does not help or the door does not say."""
+        self.budget = budget
+        """The budget that said no, as it was asked for; None where the door does not say. This and what follows: the JSON door alone."""
+        self.window = window
+        """The window that has no more, such as ``day``; empty: the limit of a life, or none."""
+        self.left = left
+        """What is left there, in the unit of the ask; None where the door does not say."""
 
     def __bool__(self) -> Literal[False]:
         return False
@@ -80,6 +89,13 @@ class Hold:
         It is for work of unknown length. It is repeated until it is answered; PENDING after the timeout, in seconds.
         """
         return await self._client.begin(wire.CONFIRM, self, 0).wait(timeout)
+
+    async def extend(self, confirm_ms: int, *, timeout: float | None = None) -> bool:
+        """Moves the end of the hold to so many milliseconds from now, unless it is later already; an unconfirmed one is confirmed by it.
+
+        False: the hold is settled, released or over. It is repeated until it is answered; a WeirError after the timeout. JSON door only.
+        """
+        return await self._client.extend(self, confirm_ms, timeout=timeout)
 
     async def settle(self, amount: Amount | str | Decimal | int, *, timeout: float | None = None) -> Outcome:
         """Books what was spent, in the unit of the hold, and ends it.

@@ -6,6 +6,8 @@ import asyncio
 import base64
 import os
 import time
+import weakref
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, cast
 
 from ._amount import Amount
@@ -22,7 +24,6 @@ from ._wire import ACTIONS, RELEASE, SETTLE
 if TYPE_CHECKING:
     import logging
     from collections.abc import Coroutine, Iterable, Sequence
-    from decimal import Decimal
 
     from ._client import Ask, Options
 
@@ -82,19 +83,58 @@ class JsonClient(Client):
     # --- asking ---
 
     async def reserve(
-        self, budget: int | str, amount: Amount | str | Decimal | int, unit: str | None = None, *, user: int = 0, request_id: int = 0,
-        timeout: float | None = None, retry: bool = True, confirm: bool = False,
+        self, budget: int | str | Sequence[int | str], amount: Amount | str | Decimal | int, unit: str | None = None, *, user: int = 0,
+        request_id: int = 0, timeout: float | None = None, retry: bool = True, confirm: bool = False, confirm_ms: int | None = None,
+        renew: bool = False,
     ) -> Hold | Refused:  # fmt: skip
+        """As the other client's. ``budget``: also two to eight of them, which all give the same amount, or none does: one hold.
+        ``confirm_ms``: confirmed, and ended after so long, where the client is gone by then; with ``renew`` the client moves that end on
+        until the hold is settled or released.
+        """
         began = time.perf_counter()
         exact = _amount(amount, unit)
         _check(exact.base)
         if user or request_id:
             raise ValueError("user and request_id need the batch door")
-        body = self._body(budget, exact, confirm)
+        body = self._body(budget, exact, confirm or confirm_ms is not None)
+        if confirm_ms is not None:
+            body["confirm_ms"] = confirm_ms
         answer = await self._ask("/v1/reserve", body, self._deadline(timeout), exact)
         (hold,) = answer if isinstance(answer, list) else [answer]
         self._observe("reserve", hold.verdict, began)
+        if renew and confirm_ms is not None and isinstance(hold, Hold):
+            self.begin_task(self._renew(weakref.ref(hold), confirm_ms))
         return hold
+
+    async def extend(self, hold: Hold, confirm_ms: int, *, timeout: float | None = None) -> bool:
+        deadline, tries = self._deadline(timeout), 0
+        while True:
+            door = cast("HttpNode | None", hold._node) or self.choose_door(None)
+            try:
+                answer = await door.call("/v1/extend", {"token": hold.token, "confirm_ms": confirm_ms}, deadline)
+                if answer.status not in _MOVED:
+                    return answer.status == 200
+            except OSError as error:
+                self.log.debug("an extend is repeated: %s", error)
+            tries += 1
+            if not deadline.left():
+                raise WeirError("the hold may not be extended: no answer in time")
+            await asyncio.sleep(min(backoff(tries), deadline.left()))
+
+    async def _renew(self, of: weakref.ref[Hold], confirm_ms: int) -> None:
+        """Moves the end of a hold on, three times as often as it has to, while somebody has the hold."""
+        while True:
+            await asyncio.sleep(confirm_ms / 3000)
+            hold = of()
+            if hold is None or hold._end is not None or not hold._owned or self._closing:
+                return
+            try:
+                if not await self.extend(hold, confirm_ms, timeout=confirm_ms / 3000):
+                    self.log.warning("hold %s is not renewed: it is over", hold.amount)
+                    return
+            except WeirError as error:
+                self.log.warning("hold %s was not renewed yet: %s", hold.amount, error)
+            del hold
 
     async def reserve_all(self, asks: Iterable[Ask], *, timeout: float | None = None) -> list[Hold | Refused]:
         began = time.perf_counter()
@@ -113,7 +153,7 @@ class JsonClient(Client):
         return answers
 
     async def spend(
-        self, budget: int | str, amount: Amount | str | Decimal | int, unit: str | None = None, *, timeout: float | None = None
+        self, budget: int | str | Sequence[int | str], amount: Amount | str | Decimal | int, unit: str | None = None, *, timeout: float | None = None
     ) -> Outcome:
         """Books an amount that is spent already or at once: reserve and settle in one. PENDING after the timeout: it may be booked."""
         exact = _amount(amount, unit)
@@ -125,10 +165,11 @@ class JsonClient(Client):
     def _deadline(self, timeout: float | None, confirm: bool = False) -> Deadline:
         return super()._deadline(timeout if timeout is not None else self.options.timeout or TIMEOUT)
 
-    def _body(self, budget: int | str, amount: Amount, confirm: bool) -> dict[str, Any]:
+    def _body(self, budget: int | str | Sequence[int | str], amount: Amount, confirm: bool) -> dict[str, Any]:
         if not amount.unit:
             raise ValueError("the JSON door takes amounts with their unit: say unit='USD'")
-        body: dict[str, Any] = {"budget": budget, "amount": str(amount), "unit": amount.unit}
+        whom = {"budget": budget} if isinstance(budget, (int, str)) else {"budgets": list(budget)}
+        body: dict[str, Any] = {**whom, "amount": str(amount), "unit": amount.unit}
         if confirm:
             body["confirm"] = True
         if not self.options.wait:
@@ -310,7 +351,11 @@ def _token(answer: Answer) -> bytes | None:
 def _refusal(answer: Answer) -> Refused:
     body = answer.body if isinstance(answer.body, dict) else {}
     verdict = Verdict.__members__.get(str(body.get("verdict", "")).upper(), _UNKNOWN)
-    return Refused(verdict, str(body.get("detail", f"status {answer.status}")), retry_after=answer.retry_after)
+    left = body.get("left")
+    return Refused(
+        verdict, str(body.get("detail", f"status {answer.status}")), retry_after=answer.retry_after, budget=body.get("budget"),
+        window=str(body.get("window") or ""), left=Decimal(left) if isinstance(left, str) else None,
+    )  # fmt: skip
 
 
 def _unauthorised(door: HttpNode, answer: Answer) -> UnauthorisedError:

@@ -58,6 +58,10 @@ class SyncHold:
         """See ``Hold.confirm``."""
         return self._client._run(self._hold.confirm(timeout=timeout))
 
+    def extend(self, confirm_ms: int, *, timeout: float | None = None) -> bool:
+        """See ``Hold.extend``."""
+        return self._client._run(self._hold.extend(confirm_ms, timeout=timeout))
+
     def settle(self, amount: Amount | str | Decimal | int, *, timeout: float | None = None) -> Outcome:
         """See ``Hold.settle``."""
         return self._client._run(self._hold.settle(amount, timeout=timeout))

@@ -24,7 +24,7 @@ from ._hold import Hold
 from ._settle import Outcome
 from ._sync import SyncClient
 from ._verdict import UNANSWERED, WeirError
-from ._work import RELEASE_WAIT, amount_of, default, handle_part
+from ._work import RELEASE_WAIT, amount_of, default, handle_part, renewed
 
 T = TypeVar("T")
 
@@ -65,13 +65,13 @@ class Budget:
         """Runs around the route."""
         weir, budget = self._weir or default(), self._handle(request)
         try:
-            answer = await _run(weir, weir._client.reserve(budget, self._most, confirm=True))
+            answer = await _run(weir, weir._client.reserve(budget, self._most, **renewed(weir._client)))
         except WeirError as error:
             raise HTTPException(503, f"budget {budget} cannot be asked: {error}", {"Retry-After": "1"}) from error
         if not isinstance(answer, Hold):
             after = {} if answer.retry_after is None else {"Retry-After": str(max(1, round(answer.retry_after)))}
             status = 503 if answer.verdict in UNANSWERED else 402 if answer.retry_after is None else 429
-            raise HTTPException(status, f"budget {budget}: {answer.verdict}: {answer.detail}", after)
+            raise HTTPException(status, f"budget {answer.budget or budget}: {answer.verdict}: {answer.detail}", after)
         held = Held(weir, answer)
         try:
             yield held

@@ -25,7 +25,7 @@ from ._amount import unit_decimals
 from ._hold import Hold, Refused
 from ._sync import SyncClient
 from ._verdict import UNANSWERED, Verdict, WeirError
-from ._work import default, handle_part
+from ._work import default, handle_part, renewed
 
 log = logging.getLogger("weir")
 T = TypeVar("T")
@@ -129,7 +129,8 @@ class Guard:
 
     async def reserve(self, budget: str, most: Decimal) -> Hold | Refused:
         """Holds an amount of the guard's unit."""
-        return await (self._weir or default())._client.reserve(budget, most, self._unit, confirm=True)
+        client = (self._weir or default())._client
+        return await client.reserve(budget, most, self._unit, **renewed(client))
 
     async def begin(self, plan: Plan) -> Hold | Denied:
         """Reserves, or says why not."""
