@@ -116,6 +116,9 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
             if !numbers.contains(&at) && !self.seats[at].is_removed {
                 self.seats[at].is_removed = true;
                 self.end(at, REMOVED, clock);
+                if self.seats[at].is_limited() {
+                    self.happenings.push(Happening::Removed(at));
+                }
             }
         }
         self.order.clone_from(&numbers);

@@ -17,7 +17,7 @@ use weir_budgets::orders::OrderIndex;
 
 use crate::door::{Clock, Door, Happening, Line};
 use crate::exposure::{self, Exposure};
-use crate::gate::limits::{self, Denied};
+use crate::gate::limits::{self, Denied, RefusedFor};
 use crate::ids::key;
 use crate::line_up::{Grant, Granted, Progress, Waiter};
 use crate::passing::UNSUPPORTED_TYPE;
@@ -156,6 +156,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
                 self.refuse_order(at, message, Cause::Denied(denied), clock);
             }
             (Exposure::Unpriced, _) if !may_pass => {
+                self.happenings.push(Happening::OrderRefused(at, RefusedFor::Unpriced));
                 self.step(at, clock, |seat, _, turn| {
                     seat.session.refuse(message, 3, UNSUPPORTED_TYPE, turn);
                 });

@@ -13,6 +13,7 @@ use table::Secret;
 use weir_budgets::orders::OrderIndex;
 
 use crate::config::FixSessions;
+use crate::gate::limits::RefusedFor;
 use crate::half_logons::HalfLogons;
 use crate::ids::Claims;
 use crate::peer::{Admission, Guard, Peer};
@@ -167,6 +168,10 @@ pub enum Happening {
         /// A budget binds it.
         is_booked: bool,
     },
+    /// A session's order, or a cancel or replace of one, was refused, or the venue rejected it.
+    OrderRefused(usize, RefusedFor),
+    /// A session whose orders budgets bind is not configured any more. Its open orders keep their budgets.
+    Removed(usize),
     /// A session has another firm. Its open orders keep the budgets that they were opened with.
     OtherFirm(usize),
     /// **Alarm.** What became of an order cannot be booked.

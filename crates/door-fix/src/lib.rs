@@ -87,6 +87,7 @@ pub use config::{
 };
 pub use door::{Caller, Clock, Door, Happening, Line, Ready, Refused, Step};
 pub use fix_session::Checks;
+pub use gate::limits::RefusedFor;
 pub use operate::{Act, NotDone, SessionView, Standing};
 pub use passwords::{PasswordFile, PasswordFileError, PasswordHash};
 pub use peer::{AddressRange, AddressRangeError, Admission, Guard, Peer};

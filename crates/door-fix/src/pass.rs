@@ -402,6 +402,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         cause: Cause<'_>,
         clock: Clock,
     ) {
+        self.happenings.push(Happening::OrderRefused(client, cause.counted()));
         let id = self.exec_id(clock);
         let unix_ms = clock.unix_us.div_euclid(1_000);
         let answer = refusal((message, known), cause, prefix, &id, unix_ms);

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use fix::{Message, TimestampText};
 use gate_orders::Phase;
 
-use crate::gate::limits::Denied;
+use crate::gate::limits::{Denied, RefusedFor};
 use crate::ids::put_field;
 use crate::rows::OrderView;
 
@@ -37,6 +37,17 @@ impl<'v> Cause<'v> {
             Cause::Reset => "not sent: the session began anew",
         };
         text.as_bytes().into()
+    }
+
+    /// As what it is counted.
+    pub(crate) fn counted(self) -> RefusedFor {
+        match self {
+            Cause::Duplicate => RefusedFor::Duplicate,
+            Cause::NoRoom => RefusedFor::NoRoom,
+            Cause::TooLate | Cause::Reset => RefusedFor::TooLate,
+            Cause::Denied(denied) => denied.counted(),
+            Cause::Venue(_) => RefusedFor::Venue,
+        }
     }
 
     /// OrdRejReason (103).

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use fix::Message;
-use gate_orders::{Alarm, Event, Order, Phase, Standing};
+use gate_orders::{Alarm, Event, Leg, LegAmounts, Order, Phase, Standing};
 
 use crate::head::Head;
 use crate::known::Whose;
@@ -387,4 +387,6 @@ pub struct OrderView {
     pub is_replacing: bool,
     /// What the venue has, and how far it came.
     pub standing: Standing,
+    /// The budgets that bind it, with what they hold for it and have booked of it.
+    pub legs: Vec<(Leg, LegAmounts)>,
 }

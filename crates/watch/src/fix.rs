@@ -177,10 +177,10 @@ pub struct FixOrder {
     pub leaves: Option<String>,
     /// Where it is in its life.
     pub state: FixOrderState,
-    /// What its budgets hold for it; null: with `limits = "none"` they hold nothing.
+    /// What each budget that binds it holds for it, by its id; null where none does.
     #[schema(required, value_type = Option<Object>)]
     pub hold: Option<serde_json::Value>,
-    /// What its budgets have booked of it; null: with `limits = "none"` they book nothing.
+    /// What each has booked of it; null where none binds it.
     #[schema(required, value_type = Option<Object>)]
     pub booked: Option<serde_json::Value>,
 }

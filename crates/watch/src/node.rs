@@ -91,11 +91,16 @@ pub trait Node: Send + Sync + 'static {
         Err(FixError::Unknown(format!("there is no FIX session {session:?}")))
     }
 
-    /// Orders that the FIX venues know, from a place on, so many at most.
+    /// Orders that the FIX venues know, from a place on, so many at most, and where a budget is named, of those that it binds.
     ///
     /// # Errors
     /// [`FixError::NotReady`].
-    fn fix_orders(&self, _from: u64, _max: usize) -> Result<FixOrders, FixError> {
+    fn fix_orders(
+        &self,
+        _from: u64,
+        _max: usize,
+        _budget: Option<u64>,
+    ) -> Result<FixOrders, FixError> {
         Ok(FixOrders::default())
     }
 

@@ -418,6 +418,7 @@ impl Book {
             phase: order.phase(),
             is_replacing: !head.waits.is_empty(),
             standing: order.standing(),
+            legs: order.legs().iter().copied().zip(order.amounts().map(|leg| leg.1)).collect(),
         })
     }
 }

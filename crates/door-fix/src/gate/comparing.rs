@@ -1,5 +1,7 @@
 //! The ledger's holds of orders and the books of venues, compared before a worker runs.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use fix_store::{Checkpoint, FileStores, Options};
 use ledger::NamedSay;
 use weir_config::config::Config;
@@ -17,6 +19,14 @@ pub(super) fn boot() -> u32 {
         random.into()
     });
     u32::try_from(xxh3_64(&id) >> 32).unwrap_or(0).max(1)
+}
+
+/// How many holds the comparison of this start left in doubt, until the worker that has the door counts them.
+static DOUBTFUL: AtomicUsize = AtomicUsize::new(0);
+
+/// Takes how many holds are in doubt.
+pub(super) fn take_doubtful() -> usize {
+    DOUBTFUL.swap(0, Ordering::Relaxed)
 }
 
 /// Says what of the ledger's holds differs from the books. What nobody can say is told in the log.
@@ -42,6 +52,7 @@ pub(super) fn compare(config: &Config, rows: &NamedRows<'_>) -> Result<Vec<Named
         })
     };
     let compared = crate::compare(&sessions, &mut stores, is_behind, rows.holds(), boot());
+    DOUBTFUL.store(compared.doubtful.len(), Ordering::Relaxed);
     for hold in &compared.doubtful {
         let (order, key) = (&hold.label, format!("{:032x}", hold.key));
         tracing::error!(

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::limits::RefusedFor;
 use crate::{Caller, Happening, Refused};
 use counters::{Counter, counters};
 use door_transport::CloseReason;
@@ -22,6 +23,18 @@ counters! {
         lost: "Messages that a peer gave up with a SequenceReset, numbers that show that one side has lost data, and records that cannot be read.", failing("fix_lost", "/docs/fix.md#alarms");
         unaddressed: "Messages of a venue that could go to no client; they are in the venue's store.", failing("fix_unaddressed", "/docs/fix.md#alarms");
         order_alarms: "Reports that do not fit what is known of an order, or that no budget could be told of.", failing("fix_orders", "/docs/fix.md#alarms");
+        doubtful: "Holds of orders of which no book of a venue can say whether they left; their money stays held.", failing("fix_doubt", "/docs/fix.md#alarms");
+        refused_limit: "Orders and replaces that were refused because a budget has less left.";
+        refused_closed_budget: "Orders and replaces that were refused because a budget is paused, has not begun, or has ended.";
+        refused_no_budget: "Orders that were refused because no budget binds them, or too many.";
+        refused_unpriced: "Messages that were refused because what they cost at most cannot be told.";
+        refused_duplicate: "Orders, cancels and replaces that were refused because their ClOrdID is in use.";
+        refused_no_order: "Replaces that were refused because what they replace is closed or unknown.";
+        refused_too_late: "Orders and replaces that were refused because they came too late, or were to be sent again too late.";
+        refused_unanswered: "Orders and replaces that were refused because the ledger did not judge them in time.";
+        refused_journal: "Orders and replaces that were refused because nothing can be recorded.";
+        refused_no_room: "Orders and replaces that were refused because there is no room for more open orders.";
+        refused_by_venue: "Orders, cancels and replaces of sessions with limits whose message the venue rejected.";
         unread: "Connections that were closed because the peer left more than `outbound_bytes_max` unread.";
         store_failures: "Steps whose messages could not be kept, so that nothing of them left.", failing("fix_store", "/docs/fix.md#alarms");
     }
@@ -60,6 +73,10 @@ impl FixCounts {
                     "FIX: a peer rejected a message that is not known to be anybody's"
                 );
             }
+            Happening::OrderRefused(_, why) => {
+                self.counter_of(*why).add(1);
+                tracing::debug!(session, ?why, "FIX: an order was refused");
+            }
             other => match sentence(other) {
                 Some((Weight::Lost, told)) => {
                     self.lost.add(1);
@@ -72,6 +89,22 @@ impl FixCounts {
                 }
                 None => tracing::warn!(session, ?other, "FIX"),
             },
+        }
+    }
+
+    fn counter_of(&self, why: RefusedFor) -> &Counter {
+        match why {
+            RefusedFor::Limit => &self.refused_limit,
+            RefusedFor::ClosedBudget => &self.refused_closed_budget,
+            RefusedFor::NoBudget => &self.refused_no_budget,
+            RefusedFor::Unpriced => &self.refused_unpriced,
+            RefusedFor::Duplicate => &self.refused_duplicate,
+            RefusedFor::NoOrder => &self.refused_no_order,
+            RefusedFor::TooLate => &self.refused_too_late,
+            RefusedFor::Unanswered => &self.refused_unanswered,
+            RefusedFor::Journal => &self.refused_journal,
+            RefusedFor::NoRoom => &self.refused_no_room,
+            RefusedFor::Venue => &self.refused_by_venue,
         }
     }
 
@@ -237,6 +270,10 @@ fn sentence(happening: &Happening) -> Option<(Weight, String)> {
             let told = "the session has another firm now: its open orders keep the budgets that they were opened with, also those of the firm before";
             (Weight::Known, told.to_owned())
         }
+        Happening::Removed(_) => {
+            let told = "the session is not configured any more, or has another name: its open orders keep their budgets, and what the venue reports on them is booked, and kept for the session of this name";
+            (Weight::Known, told.to_owned())
+        }
         Happening::OrderAlarm(_, alarm) => (Weight::Order, of_order(*alarm).to_owned()),
         Happening::NobodysOrder { is_booked, .. } => {
             let booked = match is_booked {
@@ -302,6 +339,7 @@ mod tests {
             (Happening::IdsFill(7, 900), 1, ["900 orders", "Look for orders"]),
             (Happening::IdsFull(7), 1, ["was refused", "Look for orders"]),
             (Happening::OtherFirm(7), 1, ["another firm", "keep the budgets"]),
+            (Happening::Removed(7), 1, ["another name", "keep their budgets"]),
             (Happening::NotSentAgain(7), 1, ["max_order_age_ms", "was told nothing"]),
         ] {
             assert_eq!(of(&happening), Some(7), "{happening:?}");
@@ -322,6 +360,9 @@ mod tests {
             counts.tell("VENUE", &happening);
             assert_eq!((of(&happening), counts.order_alarms.get()), (Some(7), alarms));
         }
+        let refused = Happening::OrderRefused(7, RefusedFor::Journal);
+        counts.tell("CLIENT1", &refused);
+        assert_eq!((of(&refused), counts.refused_journal.get()), (Some(7), 1));
         counts.tell("CLIENT1", &Happening::Notice(7, Notice::WaitingLost));
         assert_eq!(counts.lost.get(), 2);
     }

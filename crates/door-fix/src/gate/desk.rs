@@ -10,7 +10,7 @@ use crate::{Act as DoorAct, Clock, NotDone, Route, SessionView};
 pub use crate::{OrderView, Standing};
 use door_transport::{ConnId, Waker};
 use fix_session::Durability;
-pub use gate_orders::{Phase, Size};
+pub use gate_orders::{Leg, LegAmounts, Phase, Size};
 use weir_config::config::Config;
 
 use super::Sessions;

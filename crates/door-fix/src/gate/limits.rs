@@ -57,6 +57,33 @@ pub enum Denied {
     Journal,
 }
 
+/// Why an order or a replace was refused, as it is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefusedFor {
+    /// A budget has less left.
+    Limit,
+    /// A budget is paused, has not begun, or has ended.
+    ClosedBudget,
+    /// No budget binds it, or too many.
+    NoBudget,
+    /// What it costs at most cannot be told.
+    Unpriced,
+    /// Its ClOrdID is in use.
+    Duplicate,
+    /// What it replaces is closed or unknown.
+    NoOrder,
+    /// It came or was to be sent too late.
+    TooLate,
+    /// The ledger did not judge it in time.
+    Unanswered,
+    /// Nothing can be sealed.
+    Journal,
+    /// There is no room for its ClOrdID.
+    NoRoom,
+    /// The venue rejected its message.
+    Venue,
+}
+
 impl Denied {
     /// Returns what the ledger's refusal of an ask with these legs means.
     #[must_use]
@@ -73,16 +100,22 @@ impl Denied {
         }
     }
 
-    /// Reports whether a limit is at fault.
-    fn is_limit(self) -> bool {
+    /// As what it is counted.
+    #[must_use]
+    pub fn counted(self) -> RefusedFor {
         use Verdict::{DayExhausted, Exhausted, PurseEmpty, WindowExhausted};
         match self {
-            Denied::Leg { why, .. } => {
-                matches!(why, Exhausted | DayExhausted | WindowExhausted | PurseEmpty)
-            }
-            Denied::Order(refusal) => refusal == Refusal::Range,
-            Denied::Unpriced(_) | Denied::Currency(_) | Denied::Unbound(_) => false,
-            Denied::NoOrder | Denied::TooOld | Denied::Unanswered | Denied::Journal => false,
+            Denied::Leg {
+                why: Exhausted | DayExhausted | WindowExhausted | PurseEmpty, ..
+            } => RefusedFor::Limit,
+            Denied::Leg { .. } => RefusedFor::ClosedBudget,
+            Denied::Order(Refusal::Range) => RefusedFor::Limit,
+            Denied::Order(Refusal::Closed) | Denied::NoOrder => RefusedFor::NoOrder,
+            Denied::Unbound(_) => RefusedFor::NoBudget,
+            Denied::Order(_) | Denied::Unpriced(_) | Denied::Currency(_) => RefusedFor::Unpriced,
+            Denied::TooOld => RefusedFor::TooLate,
+            Denied::Unanswered => RefusedFor::Unanswered,
+            Denied::Journal => RefusedFor::Journal,
         }
     }
 
@@ -90,7 +123,7 @@ impl Denied {
     #[must_use]
     pub fn order_reason(self, is_42: bool) -> &'static str {
         match self {
-            _ if self.is_limit() => "3",
+            _ if self.counted() == RefusedFor::Limit => "3",
             Denied::TooOld => "4",
             _ if is_42 => "0",
             Denied::Order(Refusal::Quantity(_)) => "13",

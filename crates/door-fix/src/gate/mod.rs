@@ -279,6 +279,7 @@ impl FixDoor {
         let mut known = Known::new();
         if let Some(taken) = on.has(number.into()).then(taken).flatten() {
             counters.lost.add(taken.behind);
+            counters.doubtful.add(comparing::take_doubtful());
             known = taken.known;
             let numbered = taken.sessions.venues().zip(taken.dials);
             venues.extend(numbered.map(|(session, dial)| Venue::new(session, dial)));
@@ -608,6 +609,8 @@ fn of(happening: &crate::Happening) -> Option<usize> {
         | Happening::IdsLost(session, _)
         | Happening::NotSentAgain(session)
         | Happening::OrderAlarm(session, _)
+        | Happening::OrderRefused(session, _)
+        | Happening::Removed(session)
         | Happening::OtherFirm(session)
         | Happening::NobodysOrder { venue: session, .. }
         | Happening::UnknownRejected(session) => Some(*session),

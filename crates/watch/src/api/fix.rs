@@ -172,7 +172,7 @@ impl MessageParams {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct OrderParams {
-    /// Those that this budget, by its id or its handle, holds money for: none, as long as no session has limits.
+    /// Those that this budget, by its id or its handle, binds.
     #[param(value_type = Option<String>, max_length = 128, pattern = "^(0|[1-9][0-9]{0,19}|[0-9]*[A-Za-z._/:@-][A-Za-z0-9._/:@-]*)$", example = "17")]
     budget: Option<Named>,
     /// `next` of the page before.
@@ -271,11 +271,11 @@ pub(super) async fn orders(
         })
     });
     let from: u64 = cursor.transpose()?.unwrap_or(0);
-    if params.budget.is_some() {
-        return Ok(json(&FixOrders::default()));
-    }
-    let found = app.wait(move |parts| parts.node.fix_orders(from, max)).await??;
-    Ok(json(&found))
+    let found = app.wait(move |parts| {
+        let budget = params.budget.map(|name| parts.id_of(&name)).transpose()?;
+        parts.node.fix_orders(from, max, budget).map_err(Problem::from)
+    });
+    Ok(json(&found.await??))
 }
 
 /// Sets both sequence numbers of a session that has no connection. Messages that were sent under `next_out` or a greater number are never

@@ -157,18 +157,35 @@ fn a_configuration_with_an_error_changes_nothing_and_every_error_is_told() {
 
 #[test]
 fn a_fill_for_a_client_that_was_removed_waits_for_it() {
+    for limits in ["none", "budgets"] {
+        a_fill_waits(limits);
+    }
+}
+
+fn a_fill_waits(limits: &str) {
     let ([listener], addresses) = listeners();
     let venue = venue("venue1", addresses[0], "");
-    let with = |name: &str| format!("{}{venue}", client(name, "venue1"));
-    let node = setup(&with("CLIENT1")).start();
+    let of = |name: &str, firm| {
+        let limits = format!("limits = {limits:?}\nfirm = \"{firm}\"");
+        client(name, "venue1").replace("limits = \"none\"", &limits)
+    };
+    let with = |name: &str| format!("{}{venue}", of(name, "F"));
+    let setup = setup(&with("CLIENT1"));
+    let budget = line(1, "100000", ",\"orders\":{\"symbol\":\"ACME\"}");
+    std::fs::write(setup.budgets_file(), budget).unwrap();
+    let node = setup.start();
     let mut far = accept(&listener, 1);
     far.send("A", "98=0|108=30|");
     wait_state(&node, "venue1", "logged_on");
     let mut first = Client::log_on(&node, 1);
     first.order("a");
     assert_eq!(field(&far.receive_message(), "11"), "a");
-    // Another client takes its place, and the fill comes then.
+    // It gets another firm, then another client takes its place, and the fill comes then.
+    reloads(&node, &format!("{}{venue}", of("CLIENT1", "G")));
     reloads(&node, &with("CLIENT2"));
+    for told in ["the session has another firm now", "or has another name: its open orders"] {
+        assert_eq!(node.log().contains(told), limits == "budgets", "{}", node.log());
+    }
     let mut second = log_on(&node, "CLIENT2", 1);
     far.send("8", "11=a|17=1|37=V|39=2|150=2|55=ACME|54=1|38=100|32=100|31=9|14=100|151=0|6=9|");
     far.send("1", "112=behind the fill|");
@@ -178,12 +195,15 @@ fn a_fill_for_a_client_that_was_removed_waits_for_it() {
     assert_eq!(field(&far.receive_message(), "11"), "b", "and nothing came before");
     far.send("8", "11=b|17=2|37=W|39=2|150=2|55=ACME|54=1|38=100|32=100|31=9|14=100|151=0|6=9|");
     assert_eq!(field(&second.receive_message(), "11"), "b", "its own, and not the other's");
-    reloads(&node, &format!("{}{}", client("CLIENT1", "venue1"), with("CLIENT2")));
+    reloads(&node, &format!("{}{}", of("CLIENT1", "F"), with("CLIENT2")));
     // It had Logon and Logout: the fill has number 3.
     let mut first = log_on(&node, "CLIENT1", 4);
     first.send("2", "7=3|16=0|");
     let fill = first.receive_message();
     assert_eq!(["43", "34", "11", "17"].map(|tag| field(&fill, tag)), ["Y", "3", "a", "1"]);
+    if limits == "budgets" {
+        node.wait_budget(1, "both fills", |books| books.settled == 2 * 900 * 1_000_000);
+    }
 }
 
 fn fill(far: &mut Client, id: &str, execution: &str) {
