@@ -621,7 +621,7 @@ mod tests {
             b"D" => {
                 let order = crate::report::opened(&message).unwrap();
                 let head = crate::report::head(&message, text(11), None);
-                book.open(&id, new, (head, order), store)
+                book.open(&id, new, (&head, &order), store)
             }
             b"G" => {
                 let said = crate::rows::Said::Replace(&message, text(11));

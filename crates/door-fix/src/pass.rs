@@ -307,14 +307,17 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
                 let ids = [id, &original[..]];
                 match message.msg_type() {
                     b"D" if is_order => {
-                        let granted = grant.take().map(|grant| (grant.key, grant.what));
-                        let (key, order) = match granted {
-                            Some((key, Granted::Order(order))) => (Some(key), Some(order)),
-                            _ => (None, opened(message)),
+                        let granted = grant.take();
+                        let opened = if granted.is_none() { opened(message) } else { None };
+                        let (key, order) = match granted.as_deref() {
+                            Some(Grant { key, what: Granted::Order(order), .. }) => {
+                                (Some(*key), Some(order))
+                            }
+                            _ => (None, opened.as_ref()),
                         };
                         match order {
                             Some(order) => {
-                                book.open(id, new, (head(message, text, key), order), store)
+                                book.open(id, new, (&head(message, text, key), order), store)
                             }
                             None => book.note(id, new.0, state, clock.ms, store),
                         }

@@ -51,7 +51,7 @@ pub(crate) struct Long {
 
 impl Held {
     /// Makes a row; its bytes are put together in the room that is lent.
-    pub(crate) fn new(head: &Head<'_>, order: Order, room: &mut Vec<u8>) -> Held {
+    pub(crate) fn new(head: &Head<'_>, order: &Order, room: &mut Vec<u8>) -> Held {
         room.clear();
         head.put(room);
         let head = room.len();
@@ -59,7 +59,7 @@ impl Held {
         if room.len() <= SHORT_MAX {
             return Held::Short(room[..].into());
         }
-        Held::ready(&room[..head], order, room.len())
+        Held::ready(&room[..head], order.clone(), room.len())
     }
 
     pub(crate) fn ready(head: &[u8], now: Order, bytes: usize) -> Held {
@@ -78,7 +78,7 @@ impl Held {
             None => (None, Order::unknown(&[], fix::Decimal::new(1, 0)?).ok()?),
         };
         let head = Head { id: id.strip_prefix(b"11=").unwrap_or(id), key, ..Head::default() };
-        Some(Held::new(&head, order, room))
+        Some(Held::new(&head, &order, room))
     }
 
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
@@ -141,12 +141,12 @@ impl Held {
                 let (before, mut order) = (Head::take(&mut rest)?, Order::decode(rest).ok()?);
                 let (next, heard) = said.to(&before, &mut order);
                 let changes = next != before || !heard.events.is_empty();
-                Some(Heard { whole: changes.then(|| Held::new(&next, order, room)), ..heard })
+                Some(Heard { whole: changes.then(|| Held::new(&next, &order, room)), ..heard })
             }
             Held::Long(long) => {
                 let before = Head::take(&mut &long.head[..])?;
                 let (next, heard) = said.to(&before, &mut long.now);
-                let whole = (next != before).then(|| Held::new(&next, long.now.clone(), room));
+                let whole = (next != before).then(|| Held::new(&next, &long.now, room));
                 Some(Heard { whole, ..heard })
             }
         }

@@ -37,12 +37,12 @@ impl Book {
         &mut self,
         id: &[u8],
         ((client, seq), state, now_ms): New<'_>,
-        (head, order): (Head<'_>, Order),
+        (head, order): (&Head<'_>, &Order),
         store: &mut dyn MessageStore,
     ) -> Result<(), StoreError> {
         let client = self.client(client);
         self.is_bound |= head.key.is_some();
-        let held = Held::new(&head, order, &mut self.scratch);
+        let held = Held::new(head, order, &mut self.scratch);
         let place = self.add_row(client, held, store)?;
         self.set_id(id, (Whose::Order(place), seq), state, now_ms, store)
     }
@@ -242,7 +242,7 @@ impl Book {
             Held::Short(bytes) => Held::Short(bytes.clone()),
             Held::Long(long) => {
                 let Some(head) = Head::take(&mut &long.head[..]) else { return Ok(()) };
-                Held::new(&head, long.now.clone(), &mut self.scratch)
+                Held::new(&head, &long.now, &mut self.scratch)
             }
         };
         self.write_row(place, held, store)
@@ -340,7 +340,7 @@ impl Book {
         let mut rest = bytes;
         let head = Head::take(&mut rest)?;
         let order = Order::decode(rest).ok()?;
-        let held = Held::new(&head, order, &mut self.scratch);
+        let held = Held::new(&head, &order, &mut self.scratch);
         let place = self.numbered(number)?;
         self.rows.get_mut(place)?.client = client;
         self.set_row(place, held, record);
