@@ -136,7 +136,7 @@ impl Definition {
         }
     }
 
-    /// Another name than its field's.
+    /// Another name than its field's. A `*` in it stands for the label, which otherwise stands behind.
     #[must_use]
     pub const fn name(self, name: &'static str) -> Definition {
         Definition { name, ..self }
@@ -211,7 +211,8 @@ impl Definition {
     /// Its row of the table in the documentation; a family that is named by the rule is left out.
     #[must_use]
     pub fn row(&self) -> String {
-        let (each, help) = (if self.label.is_some() { ".*" } else { "" }, self.help);
+        let is_last = self.label.is_some() && !self.name.contains('*');
+        let (each, help) = (if is_last { ".*" } else { "" }, self.help);
         let family = match self.family {
             Family::Own => String::new(),
             Family::Named(name) | Family::Elsewhere(name) => format!("`{name}` "),

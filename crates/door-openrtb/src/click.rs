@@ -63,6 +63,9 @@ impl BidGate<'_> {
     ) -> Clicked {
         let BidGate { openrtb, till } = self;
         openrtb.counts.add(Happening::Click, 1);
+        if let Some(slot) = openrtb.exchanges.1.slot(note.exchange) {
+            openrtb.seen.of_exchange(slot).clicks.add(1);
+        }
         let judged_ms = hold.deadline_ms.saturating_add(openrtb.facts.judged_ms);
         let network = click.address.and_then(told).unwrap_or(openrtb.network);
         let uncounted = match click.visitor {

@@ -1,10 +1,13 @@
 //! What the door counts, a worker.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use counters::Definition;
+use counters::{Counter, Definition, counters};
 use door_http::Refusal;
 use openrtb::{BadRequest, NoBidReason, PrivacyCause, Violation};
+
+use super::exchanges::{EXCHANGES_MAX, ExchangeDesk};
 
 /// Names of [`BadRequest`], in the order of their counters.
 const BAD_REQUESTS: [&str; 7] =
@@ -77,6 +80,23 @@ happenings! {
     CapBusy = "profile_log_full", "Billing notices answered 429: the profiles' log is behind.";
 }
 
+counters! {
+    /// What is counted of each exchange: it stays when the exchange goes, until the node ends.
+    #[derive(Debug, Default)]
+    pub struct ExchangeCounts of Counter, in "doors.openrtb" {
+        requests: "The exchange's bid requests that were read.", by("exchange"), name("exchanges.*.requests"), family("weir_exchange_requests");
+        answers: "Its answers with at least one bid.", by("exchange"), name("exchanges.*.answers_with_bids"), family("weir_exchange_answers_with_bids");
+        bids: "Bids in them.", by("exchange"), name("exchanges.*.bids"), family("weir_exchange_bids");
+        no_bids: "Its requests without a bid.", by("exchange"), name("exchanges.*.no_bids"), family("weir_exchange_no_bids");
+        bad_requests: "Its requests answered 400.", by("exchange"), name("exchanges.*.bad_requests"), family("weir_exchange_bad_requests");
+        over_qps: "Its requests beyond `qps_max`; not read, answered 204.", by("exchange"), name("exchanges.*.over_qps"), family("weir_exchange_over_qps");
+        wins: "Genuine win notices of its bids.", by("exchange"), name("exchanges.*.win_notices"), family("weir_exchange_win_notices");
+        bills: "Genuine billing notices of its bids.", by("exchange"), name("exchanges.*.billing_notices"), family("weir_exchange_billing_notices");
+        losses: "Genuine loss notices of its bids.", by("exchange"), name("exchanges.*.loss_notices"), family("weir_exchange_loss_notices");
+        clicks: "Genuine clicks on its bids, counted or not.", by("exchange"), name("exchanges.*.clicks"), family("weir_exchange_clicks");
+    }
+}
+
 const SIZES: [usize; 6] = [
     Happening::DEFINITIONS.len(),
     NoBidReason::ALL.len(),
@@ -143,18 +163,54 @@ impl Counts {
 
 /// `Counts` for other threads.
 #[derive(Debug)]
-pub struct SeenCounts(Vec<AtomicU64>);
+pub struct SeenCounts(Vec<AtomicU64>, EachExchange);
+
+#[derive(Debug, Default)]
+struct EachExchange {
+    /// By place of an exchange.
+    counts: Vec<ExchangeCounts>,
+    /// Who knows their names.
+    desk: OnceLock<ExchangeDesk>,
+}
 
 impl SeenCounts {
     /// How often it happened, as far as it was published.
     pub fn get(&self, happening: Happening) -> u64 {
         self.0[happening as usize].load(Relaxed)
     }
+
+    /// What is counted of the exchange at a place.
+    #[inline]
+    pub(crate) fn of_exchange(&self, slot: usize) -> &ExchangeCounts {
+        &self.1.counts[slot]
+    }
+
+    pub(crate) fn name_exchanges(&self, desk: &ExchangeDesk) {
+        self.1.desk.get_or_init(|| desk.clone());
+    }
+}
+
+/// What each exchange counted, by name: the sum of all workers, in the order of [`ExchangeCounts::DEFINITIONS`].
+pub fn by_exchange<'a>(
+    workers: impl Iterator<Item = &'a SeenCounts> + Clone,
+) -> Vec<(&'static str, Vec<u64>)> {
+    let Some(desk) = workers.clone().find_map(|seen| seen.1.desk.get()) else { return Vec::new() };
+    let sums = |slot: usize| {
+        let mut sums = vec![0_u64; ExchangeCounts::DEFINITIONS.len()];
+        for seen in workers.clone() {
+            let values = seen.of_exchange(slot).values();
+            sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
+        }
+        sums
+    };
+    desk.names().into_iter().enumerate().map(|(slot, name)| (name, sums(slot))).collect()
 }
 
 impl Default for SeenCounts {
     fn default() -> SeenCounts {
-        SeenCounts((0..TOTAL).map(|_| AtomicU64::new(0)).collect())
+        let counts = (0..EXCHANGES_MAX).map(|_| ExchangeCounts::default()).collect();
+        let each = EachExchange { counts, desk: OnceLock::new() };
+        SeenCounts((0..TOTAL).map(|_| AtomicU64::new(0)).collect(), each)
     }
 }
 

@@ -6,8 +6,8 @@ use openrtb::Top;
 use table::Secret;
 use weir_budgets::campaigns::normal;
 
-/// The only exchange there is.
-const EXCHANGE: &str = "default";
+use super::exchanges::DEFAULT;
+
 /// Keys that a worker remembers: a power of two.
 const KNOWN: usize = 4_096;
 /// How long it does: then it says again that they are in use.
@@ -61,14 +61,25 @@ impl Keys {
         Keys { meanings, secret, known: vec![(0, 0); KNOWN].into(), hour: 0 }
     }
 
-    /// The key of a bid.
-    pub(crate) fn key(&mut self, top: &Top<'_>, creative: &str, now_ms: u64) -> u64 {
+    /// What a name of an exchange adds to keys: nothing that of the first, whose keys are as they were before there were several.
+    pub(crate) fn of_exchange(&self, name: &str) -> u64 {
+        if name == DEFAULT { 0 } else { self.secret.hash(name.as_bytes()) }
+    }
+
+    /// The key of a bid for an exchange, with what that adds.
+    pub(crate) fn key(
+        &mut self,
+        (exchange, added): (&str, u64),
+        top: &Top<'_>,
+        creative: &str,
+        now_ms: u64,
+    ) -> u64 {
         let place = top.place.bundle.or(top.place.domain).unwrap_or("");
         let country = top.device.country.unwrap_or("");
         let hash = |text: &str| self.secret.hash(text.as_bytes());
         let all = hash(place) ^ hash(creative).rotate_left(21) ^ hash(country).rotate_left(42);
         // All zeros stand for the keys beyond what is kept.
-        let key = table::spread(all).max(1) | KEY_BIT;
+        let key = table::spread(all ^ added.rotate_left(11)).max(1) | KEY_BIT;
         let hour = now_ms / KNOWN_MS;
         if hour != self.hour {
             self.hour = hour;
@@ -76,20 +87,20 @@ impl Keys {
         }
         let at = usize::try_from(key & (KNOWN as u64 - 1)).unwrap_or(0);
         if self.known[at].0 != key {
-            self.known[at] = (key, self.meet(key, top, creative));
+            self.known[at] = (key, self.meet(key, exchange, top, creative));
         }
         self.known[at].1
     }
 
     #[cold]
-    fn meet(&self, key: u64, top: &Top<'_>, creative: &str) -> u64 {
+    fn meet(&self, key: u64, exchange: &str, top: &Top<'_>, creative: &str) -> u64 {
         let place = match (top.place.bundle, top.place.domain) {
             (Some(bundle), _) => bundle.into(),
             (None, Some(domain)) => normal::domain(domain),
             (None, None) => "".into(),
         };
         let country = normal::country(top.device.country.unwrap_or(""));
-        self.meanings.note(key, [EXCHANGE, cut(&place), creative, cut(&country)])
+        self.meanings.note(key, [exchange, cut(&place), creative, cut(&country)])
     }
 }
 
@@ -134,10 +145,12 @@ mod tests {
         let site = top(Some("WWW.News.Example"), None, Some("deu"));
         let long = "x".repeat(127) + "\u{e9}y";
         let app = top(Some("store.example"), Some(long.as_str()), None);
-        let first = keys.key(&site, "a", 1);
-        assert_eq!([keys.key(&site, "a", 2), keys.key(&site, "a", KNOWN_MS - 1)], [first; 2]);
-        let second = keys.key(&app, "a", 3);
-        assert_eq!(keys.key(&site, "b", 4), KEY_BIT, "there is no room");
+        let mut key =
+            |top: &Top<'_>, creative: &str, now_ms| keys.key((DEFAULT, 0), top, creative, now_ms);
+        let first = key(&site, "a", 1);
+        assert_eq!([key(&site, "a", 2), key(&site, "a", KNOWN_MS - 1)], [first; 2]);
+        let second = key(&app, "a", 3);
+        assert_eq!(key(&site, "b", 4), KEY_BIT, "there is no room");
         let noted = two.0.lock().unwrap().clone();
         let texts = |texts: [&str; 4]| texts.map(str::to_owned);
         let place = normal::domain("WWW.News.Example").into_owned();
@@ -150,9 +163,12 @@ mod tests {
         );
         assert!(first > KEY_BIT && second > KEY_BIT && first != second);
         two.0.lock().unwrap().clear();
-        assert_eq!(keys.key(&site, "a", KNOWN_MS - 1), first);
+        assert_eq!(key(&site, "a", KNOWN_MS - 1), first);
         assert!(two.0.lock().unwrap().is_empty(), "it is known");
-        assert_eq!(keys.key(&site, "a", KNOWN_MS), first, "the same in the next hour");
+        assert_eq!(key(&site, "a", KNOWN_MS), first, "the same in the next hour");
         assert_eq!(two.0.lock().unwrap().len(), 1);
+        let added = keys.of_exchange("other");
+        assert!(added != 0 && keys.of_exchange(DEFAULT) == 0);
+        assert_ne!(keys.key(("other", added), &site, "a", 5), first, "another exchange");
     }
 }

@@ -19,6 +19,7 @@ mod cost;
 pub mod counts;
 mod currency;
 mod desk;
+pub mod exchanges;
 mod keys;
 mod named;
 mod native;
@@ -55,17 +56,18 @@ use weir_till::{DueQueue, Pending, Reply, Till, stages::WorkerStage};
 use wire::Verdict;
 
 use self::clickers::{Clickers, network};
-use self::counts::{Counts, Happening, SeenCounts};
+use self::counts::{Counts, ExchangeCounts, Happening, SeenCounts};
 use self::currency::BidCurrency;
 pub use self::desk::hold_id;
 use self::desk::{BidDesk, Held, TimeLeft, Viewer, give_back};
+use self::exchanges::{ExchangeDesk, Exchanges, first_path};
 use self::keys::Keys;
 pub use self::keys::{Meaning, Meanings, NoMeanings};
 use self::named::NamedPrices;
 use self::native::NativeRoom;
 use self::note::{Naming, Note};
 use self::surveys::Surveys;
-use self::translate::{Lists, Terms, User, id_hash};
+use self::translate::{Lists, User, id_hash};
 use self::viewer::{no_bid_reason, read_viewer};
 use self::waiting::{Waiting, WaitingClick, WaitingNotice};
 
@@ -73,7 +75,8 @@ use self::waiting::{Waiting, WaitingClick, WaitingNotice};
 #[derive(Debug)]
 pub struct BidTerms {
     settings: openrtb::Settings,
-    terms: Terms,
+    exchanges: ExchangeDesk,
+    /// The auction's.
     currency: CurrencyCode,
     named_prices: NamedPrices,
     survey_every: u64,
@@ -95,10 +98,6 @@ impl BidTerms {
     pub fn new(config: &Config, address: SocketAddr) -> Result<BidTerms, String> {
         let o = &config.openrtb;
         let small = |ms: u64| u32::try_from(ms).unwrap_or(u32::MAX);
-        let path = match o.path_token.as_str() {
-            "" => "/openrtb2/bid".to_string(),
-            token => format!("/openrtb2/bid/{token}"),
-        };
         let url = match o.public_url.as_str() {
             "" if o.tls_cert.is_empty() => format!("http://{address}"),
             "" => format!("https://{address}"),
@@ -107,7 +106,7 @@ impl BidTerms {
         let settings = openrtb::Settings {
             http: http_limits(config),
             hosts: hosts(&o.hosts, &url, address).map_err(|error| format!("hosts: {error}"))?,
-            bid_paths: vec![path],
+            bid_paths: vec![first_path(o)],
             default_currency: o.currency,
             notice_base_url: url,
             margin_ms: small(o.margin_ms),
@@ -120,7 +119,7 @@ impl BidTerms {
         settings.check().map_err(|error| error.to_string())?;
         Ok(BidTerms {
             settings,
-            terms: Terms::new(config),
+            exchanges: ExchangeDesk::new(config)?,
             currency: o.currency,
             named_prices: NamedPrices {
                 factor_max: i64::try_from(o.price_factor_max).unwrap_or(i64::MAX),
@@ -134,6 +133,12 @@ impl BidTerms {
             clicks_per_address: o.clicks_per_address,
         })
     }
+
+    /// Where its exchanges are replaced.
+    #[must_use]
+    pub fn exchanges(&self) -> &ExchangeDesk {
+        &self.exchanges
+    }
 }
 
 /// One worker's side of the door.
@@ -142,7 +147,6 @@ pub struct OpenRtbDoor {
     /// What HTTP works in.
     room: door_http::Room,
     bidder: NodeBidder,
-    seen: Arc<SeenCounts>,
 }
 
 /// What stands behind the protocol.
@@ -150,6 +154,13 @@ struct NodeBidder {
     /// The door's place among the worker's doors.
     number: u8,
     facts: Arc<BidTerms>,
+    /// What is in force, and which version of it.
+    exchanges: (u64, Arc<Exchanges>),
+    /// What each of them adds to keys.
+    added: Vec<u64>,
+    /// Whose request is read.
+    of: usize,
+    seen: Arc<SeenCounts>,
     profiles: Profiles,
     room: BidRoom,
     waiting: Pending<Waiting>,
@@ -206,12 +217,17 @@ impl OpenRtbDoor {
         counters: &WorkerCounters,
     ) -> OpenRtbDoor {
         let door = openrtb::Door::new(facts.settings.clone());
-        OpenRtbDoor {
+        let seen: Arc<SeenCounts> = counters.own();
+        seen.name_exchanges(&facts.exchanges);
+        let mut door = OpenRtbDoor {
             door: door.expect("the settings were checked when the node started"),
             room: door_http::Room::default(),
-            seen: counters.own(),
             bidder: NodeBidder {
                 number,
+                exchanges: (0, facts.exchanges.in_force()),
+                added: Vec::new(),
+                of: 0,
+                seen,
                 profiles,
                 room: BidRoom::default(),
                 waiting: Pending::new(facts.waiting_max),
@@ -226,7 +242,21 @@ impl OpenRtbDoor {
                 counts: Counts::default(),
                 facts,
             },
-        }
+        };
+        door.adopt();
+        door
+    }
+
+    /// Takes the exchanges that are in force by now.
+    #[cold]
+    fn adopt(&mut self) {
+        let NodeBidder { facts, exchanges, added, of, keys, .. } = &mut self.bidder;
+        *of = 0;
+        // The version first: what is replaced meanwhile is taken again.
+        *exchanges = (facts.exchanges.version(), facts.exchanges.in_force());
+        let all = &exchanges.1.all;
+        *added = all.iter().map(|one| keys.of_exchange(one.name)).collect();
+        self.door.set_exchanges(all[1..].iter().map(|one| one.settings.clone()));
     }
 }
 
@@ -286,7 +316,10 @@ impl Door for OpenRtbDoor {
         input: &[u8],
         out: &mut Out<'_>,
     ) -> Step {
-        let OpenRtbDoor { door, room, bidder, .. } = self;
+        if self.bidder.facts.exchanges.version() != self.bidder.exchanges.0 {
+            self.adopt();
+        }
+        let OpenRtbDoor { door, room, bidder } = self;
         bidder.network = conn.network;
         let gate = &mut BidGate { openrtb: bidder, till };
         conn.http.received(id, input, out, room, &mut Front { door, gate })
@@ -362,11 +395,19 @@ impl Door for OpenRtbDoor {
     }
 
     fn publish(&mut self) {
-        self.bidder.counts.publish(&self.seen);
+        self.bidder.counts.publish(&self.bidder.seen);
     }
 
     fn fates(&self, till: &Till, campaign: u64) -> Option<Fates> {
         self.bidder.why.fates(till.snapshot.campaign_index.slot(campaign)?)
+    }
+}
+
+impl NodeBidder {
+    /// What is counted of the exchange whose request is read.
+    #[inline]
+    fn own_counts(&self) -> &ExchangeCounts {
+        self.seen.of_exchange(self.exchanges.1.all[self.of].slot)
     }
 }
 
@@ -442,8 +483,20 @@ impl Gate for BidGate<'_> {
         self.till.at.now_ms
     }
 
+    #[inline(always)]
+    fn of_exchange(&mut self, at: usize) -> bool {
+        self.openrtb.of = at;
+        let exchange = &self.openrtb.exchanges.1.all[at];
+        let takes = exchange.rate.take(|| self.till.clock.steady_ms());
+        if !takes {
+            self.openrtb.own_counts().over_qps.add(1);
+        }
+        takes
+    }
+
     fn bid(&mut self, request: &BidRequest<'_>, answer: &mut Answer<'_>) -> Outcome {
         self.openrtb.counts.add(Happening::Requests, 1);
+        self.openrtb.own_counts().requests.add(1);
         // Requests of one wake-up wait for each other: only a fresh look at the clock tells how long.
         let left_ms = answer.deadline_ms().saturating_sub(self.till.clock.now_ms());
         if left_ms == 0 {
@@ -485,6 +538,16 @@ impl Gate for BidGate<'_> {
     }
 
     fn count(&mut self, event: Event) {
+        let own = self.openrtb.own_counts();
+        match event {
+            Event::Bids(bids) => {
+                own.answers.add(1);
+                own.bids.add(bids as usize);
+            }
+            Event::NoBid(_) => own.no_bids.add(1),
+            Event::BadRequest(_) => own.bad_requests.add(1),
+            _ => {}
+        }
         let counts = &mut self.openrtb.counts;
         match event {
             Event::Bids(bids) => {
@@ -526,6 +589,14 @@ impl BidGate<'_> {
             NoticeKind::Loss => (Action::Release, Happening::Loss),
         };
         counts.add(happening, 1);
+        if let Some(slot) = openrtb.exchanges.1.slot(note.exchange) {
+            let own = openrtb.seen.of_exchange(slot);
+            match notice.kind {
+                NoticeKind::Win => own.wins.add(1),
+                NoticeKind::Bill => own.bills.add(1),
+                NoticeKind::Loss => own.losses.add(1),
+            }
+        }
         if self.till.at.now_ms > hold.deadline_ms.saturating_add(openrtb.facts.judged_ms) {
             // Nothing is known of it any more; what is not booked must not be counted for the user either.
             counts.add(Happening::TooOld, 1);
@@ -535,7 +606,10 @@ impl BidGate<'_> {
             counts.add(Happening::TestNotice, 1);
             return Noticed::Now(NoticeStatus::Taken);
         }
-        let loses = openrtb.facts.settings.loss_notices && note.kind.is_some();
+        // One that is gone had them, where there is one.
+        let exchange = openrtb.exchanges.1.of(note.exchange);
+        let sent = exchange.is_none_or(|exchange| exchange.settings.loss_notices);
+        let loses = sent && note.kind.is_some();
         if action == Action::Release && !loses {
             counts.add(Happening::LossIgnored, 1);
             return Noticed::Now(NoticeStatus::Taken);
@@ -573,7 +647,8 @@ impl BidGate<'_> {
         let Ok((snapshot, money, probes)) = till.auction() else {
             return NoBidReason::Technical;
         };
-        let NodeBidder { facts, profiles, room, why, surveys, counts, .. } = openrtb;
+        let NodeBidder { facts, exchanges, of, profiles, room, why, surveys, counts, .. } = openrtb;
+        let terms = &exchanges.1.all[*of].terms;
         let BidRoom {
             lists,
             scratch,
@@ -586,9 +661,9 @@ impl BidGate<'_> {
             choices,
         } = room;
         // Without one in common the auction finds that no campaign may bid.
-        *currency = facts.terms.bid_currency(&request.top);
+        *currency = terms.bid_currency(&request.top);
         let (campaign_index, now_ms) = (&*snapshot.campaign_index, money.at.now_ms);
-        let privacy = facts.terms.privacy(&request.top);
+        let privacy = terms.privacy(&request.top);
         *viewer = read_viewer(request, privacy, profiles, profile, now_ms, counts);
         probes.lap(WorkerStage::UserProfile, 1);
         multipliers.clear();
@@ -615,7 +690,7 @@ impl BidGate<'_> {
         };
         let now = Instant::from_ms(now_ms);
         let user = User { profile: desk.profile, privacy };
-        lists.with(request, campaign_index, &facts.terms, &user, now, |keys| {
+        lists.with(request, campaign_index, terms, &user, now, |keys| {
             probes.lap(WorkerStage::Translate, 1);
             why.auctioned(keys.impressions.len());
             if surveys.is_due(id_hash, now_ms) {
@@ -695,23 +770,23 @@ impl BidGate<'_> {
         answer: &mut Answer<'_>,
     ) -> Result<(), Violation> {
         let hold = held.hold.unwrap_or_else(|| self.no_hold(request, position));
-        let BidGate { openrtb, till } = self;
-        let Till { keys, snapshot, probes, at, .. } = &mut **till;
-        let NodeBidder { facts, room, keys: names, .. } = &mut **openrtb;
-        let (facts, room) = (&*facts, &*room);
-        let choice = &held.choice;
-        let imp = &request.imps[choice.impression];
+        let Till { keys, snapshot, probes, at, .. } = &mut *self.till;
+        let NodeBidder { facts, exchanges, added, of, room, keys: names, .. } = &mut *self.openrtb;
+        let (facts, room, exchange) = (&*facts, &*room, &exchanges.1.all[*of]);
+        let (choice, imp) = (&held.choice, &request.imps[held.choice.impression]);
         let ad = snapshot.campaign_index.ad(choice.slot);
         let shown = &ad.creatives[choice.creative];
         // Nothing is booked of a test.
-        let key = held.hold.map_or(0, |_| names.key(&request.top, &shown.id, at.now_ms));
+        let of = (exchange.name, added[*of]);
+        let key = held.hold.map_or(0, |_| names.key(of, &request.top, &shown.id, at.now_ms));
         let currency = room.currency.unwrap_or(BidCurrency::own(facts.currency));
         let price_micros = currency.price_micros(choice.price, choice.floor);
-        let rate = currency.rate(snapshot.campaign_index.rate(choice.slot));
         let sent = (price_micros, Some(currency.code()).filter(|code| *code != facts.currency));
+        let rate = currency.rate(snapshot.campaign_index.rate(choice.slot));
         let rate = rate.expect("who cannot bid in the currency does not");
         let note = note_of(held, shown, room.viewer.key(), (imp.multiplier_micros, sent, rate));
-        let note = Note { naming: Naming::of(request, imp, choice.deal), key, ..note };
+        let naming = Naming::of(request, imp, choice.deal);
+        let note = Note { naming, key, exchange: exchange.mark, ..note };
         // Where the notice's address will stand is known once there is markup.
         let mut send = |tells_bill: bool, asks_click: bool, made: Option<&str>| {
             let naming = if tells_bill { Naming::Markup } else { note.naming };
@@ -727,7 +802,7 @@ impl BidGate<'_> {
                 price_micros,
                 currency: currency.code(),
                 floor_micros: Some(currency.floor_micros(choice.floor)),
-                seat: &ad.seat,
+                seat: exchange.terms.seat().unwrap_or(&ad.seat),
                 group: room.lists.group(choice.impression),
                 cid: &ad.cid,
                 width: choice.placement.width.into(),
@@ -853,6 +928,7 @@ fn note_of(
         test: held.hold.is_none(),
         creative: creative_number(shown.item),
         key: 0,
+        exchange: 0,
         kind: None,
         click: false,
         naming: Naming::Earlier,

@@ -1,14 +1,15 @@
 //! What a bid's notices bring back: enough to book it without having kept anything.
 //!
 //! ```text
-//!  0          8      16      24           31  32     36         40    48  55      56
-//!  +----------+------+-------+------------+---+------+----------+-----+---+-------+
-//!  | campaign | user | price | multiplier | 0 | rate | creative | key | 0 | flags |   little-endian
-//!  +----------+------+-------+------------+---+------+----------+-----+---+-------+
-//!                                                                         | bit 0 capped, 1 test, 2 and 3 kind, 4 to 6 price, 7 click
+//!  0          8      16      24           31  32     36         40    48         52  55      56
+//!  +----------+------+-------+------------+---+------+----------+-----+----------+---+-------+
+//!  | campaign | user | price | multiplier | 0 | rate | creative | key | exchange | 0 | flags |   little-endian
+//!  +----------+------+-------+------------+---+------+----------+-----+----------+---+-------+
+//!                                                                                    | bit 0 capped, 1 test, 2 and 3 kind, 4 to 6 price, 7 click
 //! ```
 //!
 //! The key stands for exchange, place, creative and country in reports. Notes of earlier versions end before it, and have their flags at 31.
+//! The exchange is 0 in bids of the first one, and of earlier versions.
 //!
 //! The price takes five bytes. The letters of its currency are behind it, zeros where that is the node's own.
 //!
@@ -37,6 +38,7 @@ const SECOND_PRICE: u8 = 32;
 const SAYS_PRICES: u8 = 64;
 const CLICK: u8 = 128;
 const KEY: usize = 40;
+const EXCHANGE: usize = 48;
 const FLAGS: usize = 55;
 const FLAGS_BEFORE: usize = 31;
 /// Five bytes: more than a price may be.
@@ -80,6 +82,8 @@ pub(crate) struct Note {
     pub(crate) creative: u32,
     /// What it is counted as in reports; 0 of earlier versions.
     pub(crate) key: u64,
+    /// Which exchange bought it: what its name is in notes.
+    pub(crate) exchange: u32,
     /// The kind of notice that the id is good for. `None`: it was made before each kind had an id of its own.
     pub(crate) kind: Option<NoticeKind>,
     /// It is the id of a click, and good for no notice.
@@ -116,6 +120,7 @@ impl Note {
         bytes[32..36].copy_from_slice(&self.rate.micros().to_le_bytes());
         bytes[36..40].copy_from_slice(&self.creative.to_le_bytes());
         bytes[KEY..KEY + 8].copy_from_slice(&self.key.to_le_bytes());
+        bytes[EXCHANGE..EXCHANGE + 4].copy_from_slice(&self.exchange.to_le_bytes());
         bytes[FLAGS] = flags;
         bytes
     }
@@ -145,6 +150,7 @@ impl Note {
             test: flags & TEST != 0,
             creative: half(36),
             key: u64::from_le_bytes(word(KEY)),
+            exchange: half(EXCHANGE),
             kind: NoticeKind::ALL.into_iter().find(|kind| kind_bits(*kind) == flags & KIND_MASK),
             click: flags & CLICK != 0,
             naming: naming(flags),
@@ -200,7 +206,7 @@ mod tests {
         #[test]
         fn comes_back_as_it_went(
             campaign: u64, user: u64, price_micros in 0_i64..1 << 40, multiplier_micros in 0_i64..1 << 55,
-            rate in 1_u32.., capped: bool, test: bool, creative: u32, key: u64, kind in 0_usize..4,
+            rate in 1_u32.., capped: bool, test: bool, creative: u32, key: u64, exchange: u32, kind in 0_usize..4,
             currency in prop::option::of(prop::sample::select(vec!["EUR", "USD", "JPY"])),
             naming in prop::sample::select(vec![
                 Naming::Earlier, Naming::Markup, Naming::FirstPrice, Naming::SecondPrice,
@@ -210,7 +216,7 @@ mod tests {
             let currency = currency.map(|letters| CurrencyCode::new(letters).unwrap());
             let rate = PinnedRate::from_micros(rate).unwrap();
             let note = Note {
-                campaign, user, price_micros, currency, multiplier_micros, rate, capped, test, creative, key, kind, naming,
+                campaign, user, price_micros, currency, multiplier_micros, rate, capped, test, creative, key, exchange, kind, naming,
                 click: false,
             };
             prop_assert_eq!(Note::from_bytes(&note.to_bytes()), note);
@@ -218,7 +224,7 @@ mod tests {
             let mut before = note.to_bytes();
             before.swap(FLAGS, FLAGS_BEFORE);
             before[KEY..].fill(0);
-            prop_assert_eq!(Note::from_bytes(&before), Note { key: 0, ..note });
+            prop_assert_eq!(Note::from_bytes(&before), Note { key: 0, exchange: 0, ..note });
             let (start, ends) = note.for_each_kind();
             for (kind, end) in NoticeKind::ALL.into_iter().zip(ends) {
                 let bytes = [&start[..], &end].concat().try_into().unwrap();

@@ -21,7 +21,7 @@ use openrtb::{
 };
 use weir_budgets::campaign_index::{CATEGORY_TAXONOMY, CampaignIndex, PinnedRate};
 use weir_budgets::campaigns::normal;
-use weir_config::config::{Config, Pods};
+use weir_config::config::{Config, Pods, sections};
 
 use super::currency::BidCurrency;
 
@@ -40,11 +40,16 @@ const FAMILY_LARGE: usize = 16;
 #[derive(Clone, Debug)]
 pub struct Terms {
     rules: Rules,
-    currency: CurrencyCode,
+    /// The auction's.
+    own: CurrencyCode,
+    /// That of bids, wherever it is taken.
+    currency: BidCurrency,
     rates: Vec<gate_auction::Conversion>,
     fee_bp: u16,
     pods: Pods,
     privacy: PrivacyTerms,
+    /// Ours at the exchange; empty: the campaigns'.
+    seat: String,
 }
 
 /// What is known of the user, and which of it may be used.
@@ -57,10 +62,15 @@ pub struct User<'a> {
 }
 
 impl Terms {
-    /// Those of a configuration.
+    /// Those of a configuration's first exchange.
     #[must_use]
     pub fn new(config: &Config) -> Terms {
-        let o = &config.openrtb;
+        Terms::of(&config.openrtb, &config.openrtb, "")
+    }
+
+    /// Those of an exchange, with its seat; `section` has the currency of the auction.
+    #[must_use]
+    pub(crate) fn of(section: &sections::openrtb, o: &sections::openrtb, seat: &str) -> Terms {
         let rules = Rules {
             pricing: o.pricing,
             exclusive: o.exclusive,
@@ -76,7 +86,39 @@ impl Terms {
             purposes_of_ids: o.tcf_purposes_ids,
             purposes_of_segments: o.tcf_purposes_segments,
         };
-        Terms { rules, currency: o.currency, rates, fee_bp: o.fee_bp, pods: o.pods, privacy }
+        let (own, fee_bp, pods, seat) = (section.currency, o.fee_bp, o.pods, seat.to_owned());
+        let mut terms = Terms {
+            rules,
+            own,
+            currency: BidCurrency::own(own),
+            rates,
+            fee_bp,
+            pods,
+            privacy,
+            seat,
+        };
+        terms.currency = terms.in_currency(o.currency).unwrap_or(terms.currency);
+        terms
+    }
+
+    /// The seat of bids, in place of their campaigns'.
+    pub(crate) fn seat(&self) -> Option<&str> {
+        Some(&*self.seat).filter(|seat| !seat.is_empty())
+    }
+
+    /// May our seat bid where these may, and these may not?
+    fn seat_may_bid(&self, seat: &str, allowed: Texts<'_>, blocked: Texts<'_>) -> bool {
+        (allowed.is_empty() || allowed.contains(seat)) && !blocked.contains(seat)
+    }
+
+    /// Bids in a currency; `None` without a rate.
+    fn in_currency(&self, code: CurrencyCode) -> Option<BidCurrency> {
+        if code == self.own {
+            return Some(BidCurrency::own(code));
+        }
+        let rate = self.rates.iter().find(|rate| rate.from == code)?;
+        let rate = u32::try_from(rate.micros_per_unit).ok().and_then(PinnedRate::from_micros)?;
+        Some(BidCurrency::other(code, rate))
     }
 
     /// What a request leaves us of its data.
@@ -85,27 +127,22 @@ impl Terms {
         Privacy::of(top, &self.privacy)
     }
 
-    /// What the bids of a request are in: our currency where `cur` takes it, else the first of `cur` that has a rate. `None`
-    /// where there is none.
+    /// What the bids of a request are in: the exchange's currency where `cur` takes it, else the first of `cur` that is ours or has a rate.
+    /// `None` where there is none.
     #[inline]
     pub(crate) fn bid_currency(&self, top: &Top<'_>) -> Option<BidCurrency> {
         let mut accepted = top.currencies.iter().filter_map(currency_of);
-        if top.currencies.is_empty() || accepted.any(|one| one == self.currency) {
-            return Some(BidCurrency::own(self.currency));
+        if top.currencies.is_empty() || accepted.any(|one| one == self.currency.code()) {
+            return Some(self.currency);
         }
-        top.currencies.iter().filter_map(currency_of).find_map(|code| {
-            let rate = self.rates.iter().find(|rate| rate.from == code)?;
-            let rate =
-                u32::try_from(rate.micros_per_unit).ok().and_then(PinnedRate::from_micros)?;
-            Some(BidCurrency::other(code, rate))
-        })
+        top.currencies.iter().filter_map(currency_of).find_map(|code| self.in_currency(code))
     }
 
     /// A floor that our price meets after the exchange took its fee. Where nothing is asked for, `by_second` neither, no
     /// rate is needed.
     fn floor(&self, floor: openrtb::Floor, by_second: bool) -> Floor {
         if floor.micros == 0 && !by_second {
-            return Floor { micros: 0, currency: self.currency };
+            return Floor { micros: 0, currency: self.own };
         }
         Floor { micros: self.gross(floor.micros), currency: floor.currency }
     }
@@ -221,7 +258,7 @@ impl Lists {
         auction: impl FnOnce(&Request<'_>) -> R,
     ) -> R {
         self.clear();
-        let top = self.read_top(request, campaign_index, user);
+        let top = self.read_top(request, campaign_index, terms, user);
         // Where bids can be in one of them, the auction is in ours.
         if terms.bid_currency(&request.top).is_none() {
             let currency = |text| currency_of(text).or_else(|| currency_of(NO_CURRENCY));
@@ -293,6 +330,7 @@ impl Lists {
         &mut self,
         request: &BidRequest<'_>,
         campaign_index: &CampaignIndex,
+        terms: &Terms,
         user: &User<'_>,
     ) -> TopLists {
         let (top, words) = (&request.top, campaign_index.dictionary());
@@ -310,8 +348,11 @@ impl Lists {
             categories: self.pages(words, place),
             categories_possible: self.possible_pages(words, place),
             segments: self.segments(campaign_index, request, user),
-            seats_allowed: self.texts(top.seats_allowed, |text| words.key(Space::Seat, text)),
-            seats_blocked: self.texts(top.seats_blocked, |text| words.key(Space::Seat, text)),
+            seats_allowed: self.seats(words, terms, top.seats_allowed, top.seats_blocked),
+            seats_blocked: match terms.seat() {
+                None => self.texts(top.seats_blocked, |text| words.key(Space::Seat, text)),
+                Some(_) => self.part(std::iter::empty()),
+            },
             categories_allowed: self.allowed_categories(campaign_index, request),
             categories_blocked: self.blocked_categories(campaign_index, request),
             advertisers_blocked: self.advertisers(campaign_index, top.advertisers_blocked, false),
@@ -332,6 +373,23 @@ impl Lists {
 
     fn texts(&mut self, texts: Texts<'_>, key: impl Fn(&str) -> u32) -> Part {
         self.part(texts.iter().map(key))
+    }
+
+    /// The seats that may bid. With one seat for all bids, that one decides for all campaigns: all may bid, or none.
+    fn seats(
+        &mut self,
+        words: &Dictionary,
+        terms: &Terms,
+        allowed: Texts<'_>,
+        blocked: Texts<'_>,
+    ) -> Part {
+        match terms.seat() {
+            None => self.texts(allowed, |text| words.key(Space::Seat, text)),
+            Some(seat) if terms.seat_may_bid(seat, allowed, blocked) => {
+                self.part(std::iter::empty())
+            }
+            Some(_) => self.part(std::iter::once(UNKNOWN)),
+        }
     }
 
     /// The country, and the region with it.

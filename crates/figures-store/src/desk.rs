@@ -15,7 +15,7 @@ counters! {
     pub struct Progress of u64, in "figures" {
         records: "The first record of the journal that is not counted; it follows `journal.sealed` within a second. 0: nothing is counted in this run, the log says why.", level();
         saved: "The first record that is not in figures on the disk; where it stands still, the disk refuses them.", level();
-        clashes: "Times that two names in reports were found to have one key, at most once an hour and worker; both count as the first.";
+        clashes: "Times that two names in reports were found to have one key, at most once per hour and worker; both count as the first.";
     }
 }
 

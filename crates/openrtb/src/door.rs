@@ -9,7 +9,7 @@ use crate::no_bid::NoBidReason;
 use crate::notice::{Addresses, NOTICE_ID_BYTES_MAX, NOTICE_PATH, Notice};
 use crate::read::Reader;
 use crate::request::BidRequest;
-use crate::settings::{NoBidForm, Settings, SettingsError};
+use crate::settings::{ExchangeSettings, NoBidForm, Settings, SettingsError};
 use crate::{Event, Gate, NoticeStatus, Noticed, Outcome, Passed};
 
 /// Answers 200 while the node serves, and 503 before its budgets are in force.
@@ -47,6 +47,8 @@ fn refusal(status: u16, reason: &'static [u8]) -> Response<'static> {
 /// The door of one worker: its settings and its work space.
 pub struct Door {
     settings: Settings,
+    /// What is agreed with the first, and with the others.
+    exchanges: Vec<ExchangeSettings>,
     addresses: Addresses,
     reader: Reader,
     room: AnswerRoom,
@@ -60,7 +62,24 @@ impl Door {
     pub fn new(settings: Settings) -> Result<Door, SettingsError> {
         settings.check()?;
         let addresses = Addresses::new(&settings.notice_base_url);
-        Ok(Door { settings, addresses, reader: Reader::default(), room: AnswerRoom::default() })
+        let exchanges = vec![settings.first_exchange()];
+        let (reader, room) = (Reader::default(), AnswerRoom::default());
+        Ok(Door { settings, exchanges, addresses, reader, room })
+    }
+
+    /// Takes the exchanges beside the first, each with a path of its own ([`check_bid_path`](crate::check_bid_path)).
+    pub fn set_exchanges(&mut self, others: impl Iterator<Item = ExchangeSettings>) {
+        self.exchanges.truncate(1);
+        self.exchanges.extend(others);
+    }
+
+    /// The exchange that sends its bid requests to a path.
+    fn exchange_of(&self, path: &str) -> Option<usize> {
+        if self.settings.bid_paths.iter().any(|known| known == path) {
+            return Some(0);
+        }
+        let at = self.exchanges[1..].iter().position(|one| one.path == path)?;
+        Some(at + 1)
     }
 
     /// Its settings.
@@ -69,16 +88,26 @@ impl Door {
         &self.settings
     }
 
-    /// Answers a body: what HTTP says, and the answer's body. The way past HTTP, for tools and tests.
+    /// Answers a body of the first exchange: what HTTP says, and the answer's body. The way past HTTP, for tools and tests.
     pub fn bid<G: Gate>(&mut self, body: &mut [u8], gate: &mut G) -> Response<'_> {
-        let Door { settings, addresses, reader, room } = self;
+        self.bid_of(0, body, gate)
+    }
+
+    fn bid_of<G: Gate>(
+        &mut self,
+        exchange: usize,
+        body: &mut [u8],
+        gate: &mut G,
+    ) -> Response<'_> {
+        let Door { settings, exchanges, addresses, reader, room } = self;
+        let agreed = (&exchanges[exchange], settings.bids_max);
         let now_ms = gate.now_ms();
         let read = reader.read(body, &settings.read, |request| {
             gate.passed(Passed::Read);
             if request.top.imps_left_out > 0 {
                 gate.count(Event::ImpsLeftOut(request.top.imps_left_out));
             }
-            decide(request, settings, addresses, room, now_ms, gate)
+            decide(request, agreed, addresses, room, now_ms, gate)
         });
         let (status, content_type) = match read {
             Ok(Said::Bids | Said::Reason) => (200, Some(JSON)),
@@ -108,19 +137,19 @@ enum Said {
 /// Asks the gate, unless there is no time for it.
 fn decide<G: Gate>(
     request: &BidRequest<'_>,
-    settings: &Settings,
+    (agreed, bids_max): (&ExchangeSettings, usize),
     addresses: &Addresses,
     room: &mut AnswerRoom,
     now_ms: u64,
     gate: &mut G,
 ) -> Said {
-    let tmax_ms = request.top.tmax_ms.unwrap_or(settings.tmax_default_ms);
+    let tmax_ms = request.top.tmax_ms.unwrap_or(agreed.tmax_default_ms);
     let frame = Frame {
         addresses,
-        default_currency: settings.default_currency,
-        bids_max: settings.bids_max,
-        loss_notices: settings.loss_notices,
-        deadline_ms: now_ms + u64::from(tmax_ms.saturating_sub(settings.margin_ms)),
+        default_currency: agreed.default_currency,
+        bids_max,
+        loss_notices: agreed.loss_notices,
+        deadline_ms: now_ms + u64::from(tmax_ms.saturating_sub(agreed.margin_ms)),
     };
     let outcome = if frame.deadline_ms > now_ms {
         let mut answer = Answer::new(request, frame, room);
@@ -139,7 +168,7 @@ fn decide<G: Gate>(
         Outcome::Bids => NoBidReason::Unknown,
     };
     gate.count(Event::NoBid(reason));
-    if settings.no_bid == NoBidForm::Empty || reason == NoBidReason::InsufficientTime {
+    if agreed.no_bid == NoBidForm::Empty || reason == NoBidReason::InsufficientTime {
         return Said::Nothing;
     }
     write_no_bid(&mut room.body, request.id, reason);
@@ -165,13 +194,18 @@ pub struct Front<'a, G> {
 }
 
 impl<G: Gate> Front<'_, G> {
-    fn bid(&mut self, request: Request<'_>, reply: Reply<'_, '_>) -> Then {
+    fn bid(&mut self, exchange: usize, request: Request<'_>, reply: Reply<'_, '_>) -> Then {
         if request.from_page {
             self.gate.count(Event::FromPage);
             return reply.send(&refusal(403, FROM_PAGE));
         }
         match BodyEncoding::of(&request) {
-            Some(BodyEncoding::Json) => reply.send(&self.door.bid(request.body, self.gate)),
+            Some(BodyEncoding::Json) if !self.gate.of_exchange(exchange) => {
+                reply.send(&Response { headers: VERSION_HEADER, ..Response::empty(204) })
+            }
+            Some(BodyEncoding::Json) => {
+                reply.send(&self.door.bid_of(exchange, request.body, self.gate))
+            }
             None => {
                 self.gate.count(Event::UnknownFormat);
                 reply.send(&refusal(415, NOT_JSON))
@@ -228,9 +262,9 @@ impl<G: Gate> Front<'_, G> {
             self.gate.count(Event::WrongHost);
             return reply.send(&refusal(421, WRONG_HOST));
         }
-        if self.door.settings.bid_paths.iter().any(|known| known == path) {
+        if let Some(exchange) = self.door.exchange_of(path) {
             return match method {
-                Method::Post => self.bid(request, reply),
+                Method::Post => self.bid(exchange, request, reply),
                 _ => self.wrong_method(b"Allow: POST\r\n", reply),
             };
         }

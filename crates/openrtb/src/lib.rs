@@ -63,7 +63,9 @@ pub use request::{
     Banner, BidRequest, Deal, Device, Floor, Format, Imp, Native, Place, PlaceKind, Regs, Source,
     Stream, Top, User,
 };
-pub use settings::{BIDS_MAX, NoBidForm, Settings, SettingsError};
+pub use settings::{
+    BIDS_MAX, ExchangeSettings, NoBidForm, Settings, SettingsError, check_bid_path,
+};
 pub use taxonomy::{
     CategoryList, FirstCategory, TAXONOMY_FIRST, first_categories, is_mapped, unsaid,
 };
@@ -75,6 +77,13 @@ use door_transport::ConnId;
 pub trait Gate {
     /// Milliseconds since the Unix epoch, as of this wake-up.
     fn now_ms(&self) -> u64;
+
+    /// Hears of which exchange the next body is: 0 is the first, others are in the order of [`Door::set_exchanges`]. Refused, it is not read,
+    /// and answered without a bid.
+    #[inline(always)]
+    fn of_exchange(&mut self, _: usize) -> bool {
+        true
+    }
 
     /// Answers one request: pushes bids. What it holds for a bid that [`Answer::push`] refuses it gives back.
     fn bid(&mut self, request: &BidRequest<'_>, answer: &mut Answer<'_>) -> Outcome;

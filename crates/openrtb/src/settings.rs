@@ -39,6 +39,23 @@ pub struct Settings {
     pub address_header: String,
 }
 
+/// What is agreed with one exchange: a part of [`Settings`], which says it of the first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExchangeSettings {
+    /// The path that takes its bid requests.
+    pub path: String,
+    /// Taken off `tmax`, in milliseconds.
+    pub margin_ms: u32,
+    /// `tmax` of a request that does not say it, in milliseconds.
+    pub tmax_default_ms: u32,
+    /// How no bid is said.
+    pub no_bid: NoBidForm,
+    /// The currency that a request without `cur` accepts.
+    pub default_currency: CurrencyCode,
+    /// Bids carry a loss notice.
+    pub loss_notices: bool,
+}
+
 /// How no bid is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoBidForm {
@@ -93,6 +110,19 @@ pub enum SettingsError {
 }
 
 impl Settings {
+    /// Returns what is agreed with the first exchange.
+    #[must_use]
+    pub fn first_exchange(&self) -> ExchangeSettings {
+        ExchangeSettings {
+            path: self.bid_paths.first().cloned().unwrap_or_default(),
+            margin_ms: self.margin_ms,
+            tmax_default_ms: self.tmax_default_ms,
+            no_bid: self.no_bid,
+            default_currency: self.default_currency,
+            loss_notices: self.loss_notices,
+        }
+    }
+
     /// Checks what can be checked.
     ///
     /// # Errors
@@ -114,12 +144,19 @@ impl Settings {
         if self.bid_paths.is_empty() {
             return Err(SettingsError::NoBidPath);
         }
-        let is_own =
-            |path: &str| path == crate::HEALTH_PATH || path.starts_with(crate::NOTICE_PATH);
-        match self.bid_paths.iter().find(|path| !path.starts_with('/') || is_own(path)) {
-            Some(path) => Err(SettingsError::BidPath { found: path.clone() }),
-            None => Ok(()),
-        }
+        self.bid_paths.iter().try_for_each(|path| check_bid_path(path))
+    }
+}
+
+/// Checks a path of bid requests.
+///
+/// # Errors
+/// It is not one, or one of the door's own.
+pub fn check_bid_path(path: &str) -> Result<(), SettingsError> {
+    let is_own = path == crate::HEALTH_PATH || path.starts_with(crate::NOTICE_PATH);
+    match path.starts_with('/') && !is_own {
+        true => Ok(()),
+        false => Err(SettingsError::BidPath { found: path.to_owned() }),
     }
 }
 

@@ -9,6 +9,7 @@ use crate::config::{ConfigError, KeyChange};
 pub(crate) use crate::config::{outside, ranged, row, shown};
 use crate::environment::distance;
 pub use crate::fix_arrays::{FixSession, FixVenue};
+pub use crate::openrtb_arrays::OpenRtbExchange;
 use crate::values::Written;
 
 /// A kind of entry.
@@ -282,6 +283,8 @@ arrays! {
         fix_session: FixSession,
         /// Its venues, in the order of the file.
         fix_venue: FixVenue,
+        /// Exchanges of the OpenRTB door beside the one that its section is, in the order of the file.
+        openrtb_exchange: OpenRtbExchange,
     }
 }
 

@@ -21,6 +21,7 @@ pub mod doors;
 pub mod environment;
 mod fix_arrays;
 pub mod listen;
+mod openrtb_arrays;
 pub mod paths;
 pub mod private;
 pub(crate) mod values;

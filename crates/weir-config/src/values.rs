@@ -287,6 +287,23 @@ word_value!(
     Durability = "\"sealed\" or \"os\"" { "sealed" = Durability::Sealed, "os" = Durability::Os }
 );
 
+/// A key of an entry that may be left to its section: empty, it is.
+impl<T: Value> Value for Option<T> {
+    const EXPECTED: &'static str = T::EXPECTED;
+    fn read(written: &Written) -> Option<Self> {
+        match written {
+            Written::Text(text) if text.is_empty() => Some(None),
+            written => T::read(written).map(Some),
+        }
+    }
+    fn print(&self) -> String {
+        self.as_ref().map_or_else(|| "\"\"".to_owned(), T::print)
+    }
+    fn number(&self) -> Option<u64> {
+        self.as_ref().and_then(T::number)
+    }
+}
+
 impl Value for bool {
     const EXPECTED: &'static str = "true or false";
     const IS_BARE: bool = true;

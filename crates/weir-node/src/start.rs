@@ -14,6 +14,7 @@ use door_fix::gate::checkpoints::known as fix_known;
 use door_fix::gate::desk::FixDesk;
 use door_keys::gate::KeysThreads;
 use door_keys::gate::desk::KeysDesk;
+use door_openrtb::exchanges::ExchangeDesk;
 use door_transport::cores::Placement;
 use door_transport::{Handle, Listener, Listeners, Options as TransportOptions, RunError};
 use gate_profile::Profiles;
@@ -368,6 +369,12 @@ impl Engine {
     #[must_use]
     pub fn fix(&self) -> Option<&FixDesk> {
         self.desks.fix.as_ref()
+    }
+
+    /// Where the exchanges of the OpenRTB door are replaced.
+    #[must_use]
+    pub fn exchanges(&self) -> &ExchangeDesk {
+        &self.desks.exchanges
     }
 
     /// Where the keys of the vault are looked at; `None` where their door is off.

@@ -10,7 +10,7 @@ use counters::{Definition, Family, Kind, Unit, counters};
 use door_batch::gate::counts::BatchCounts;
 use door_fix::gate::counts::FixCounts;
 use door_keys::gate::counts::KeysCounts;
-use door_openrtb::counts::{Happening, Reasons, happenings};
+use door_openrtb::counts::{ExchangeCounts, Happening, Reasons, by_exchange, happenings};
 use door_spend::gate::counts as spend;
 use door_transport::{CloseReason, Counters, HandshakeFailure};
 use figures_store::Progress;
@@ -253,6 +253,11 @@ impl Registry {
         for (reasons, definition) in OPENRTB {
             all.each(definition, Some(reasons.sums(openrtb.clone())));
         }
+        let exchanges = by_exchange(openrtb.clone());
+        for (at, definition) in ExchangeCounts::DEFINITIONS.iter().enumerate() {
+            let counts = exchanges.iter().map(|(name, counts)| (*name, counts[at]));
+            all.each(*definition, Some(counts.collect()));
+        }
         let calls = workers.iter().map(|worker| worker.of());
         all.add(&spend::Happening::DEFINITIONS, [spend::happenings(calls.clone())].into_iter());
         for (reasons, definition) in SPEND {
@@ -303,6 +308,13 @@ impl Registry {
     /// Puts each counter into the JSON of `/stat`, at its place. Of those by label, only what occurred.
     pub(crate) fn write_stat(&self, stat: &mut Map<String, Value>) {
         for Counted { definition, count } in &self.0 {
+            if let (Count::Each(counts), true) = (count, definition.name.contains('*')) {
+                let path = format!("{}.{}", definition.place, definition.name);
+                let occurred = counts.iter().filter(|(_, count)| *count > 0);
+                occurred
+                    .for_each(|(of, count)| insert(stat, &path.replace('*', of), (*count).into()));
+                continue;
+            }
             let value = match count {
                 Count::One(count) => (*count).into(),
                 Count::Each(counts) => {
@@ -445,16 +457,18 @@ mod tests {
             Definition::new("bank", "closed", "Why.").by("cause"),
             Some(vec![("idle", 4), ("late", 0)]),
         );
+        let each = Definition::new("doors.batch", "of.*.reads", "Reads.").by("who");
+        all.each(each.family("weir_reads_of"), Some(vec![("a", 6), ("b", 0)]));
         let mut stat = Map::new();
         all.write_stat(&mut stat);
         let expected = json!({
-            "doors": { "batch": { "reads": { "hot": 5 } } }, "transport": { "memory_bytes": 9 },
+            "doors": { "batch": { "reads": { "hot": 5 }, "of": { "a": { "reads": 6 } } } }, "transport": { "memory_bytes": 9 },
             "bank": { "closed": { "idle": 4 } },
         });
         assert_eq!(Value::Object(stat), expected);
         assert_eq!(all.errors(), [("hot".to_string(), 5, "/docs/x.md")]);
         let closed = json!({ "counter": "bank.closed", "of": "idle", "unit": "", "count": 4 });
-        assert_eq!((all.to_json().len(), &all.to_json()[2]), (3, &closed));
+        assert_eq!((all.to_json().len(), &all.to_json()[2]), (4, &closed));
         let mut text = Exposition::default();
         all.write_families(&mut text);
         let text = text.finish();
@@ -462,6 +476,7 @@ mod tests {
             "# TYPE weir_transport_memory_bytes gauge\n",
             "weir_transport_memory_bytes 9\n",
             "weir_bank_closed_total{cause=\"idle\"} 4\n",
+            "weir_reads_of_total{who=\"a\"} 6\n",
         ] {
             assert!(text.contains(line), "{text}");
         }

@@ -6,6 +6,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use door_fix::gate::desk::FixDesk;
+use door_openrtb::exchanges::ExchangeDesk;
 use weir_config::config::{Config, KeyChange};
 use weir_door::Tokens;
 use weir_node::certificates::Certificates;
@@ -62,6 +63,8 @@ pub(crate) struct InForce {
     pub(crate) admin_tls: Option<watch::Tls>,
     /// The sessions of the FIX door; `None` if it is off.
     pub(crate) fix: Option<FixDesk>,
+    /// The exchanges of the OpenRTB door.
+    pub(crate) exchanges: ExchangeDesk,
 }
 
 impl std::fmt::Debug for Reloader {
@@ -122,9 +125,11 @@ impl Reloader {
         }
         let certificates = self.in_force.certificates.read_again(&config)?;
         let tokens = self.in_force.tokens.read_again(&config)?;
+        let exchanges = self.in_force.exchanges.read_again(&config)?;
         self.adopt_sessions(&config)?;
         // Nothing fails from here on.
         self.in_force.tokens.replace(tokens);
+        self.in_force.exchanges.adopt(exchanges);
         self.in_force.certificates.replace(&certificates);
         if let (Some(in_force), Some(read)) = (&self.in_force.admin_tls, &admin_tls) {
             in_force.replace(read);
@@ -157,7 +162,7 @@ fn needs_restart(change: &KeyChange) -> String {
 }
 
 /// The live keys that are set, each with its file, as all of them name one; those that were set and are not any more; and what of the
-/// sessions of the FIX door is another.
+/// arrays is another.
 fn read_again(before: &Config, config: &Config) -> Vec<String> {
     let none = Config::default();
     let live = |from: &Config, to: &Config| {
@@ -212,7 +217,7 @@ mod tests {
     #[test]
     fn live_keys_are_files_of_tokens_and_certificates() {
         let table = Config::table();
-        let of_entries = ["| `fix.session.", "| `fix.venue."];
+        let of_entries = ["| `fix.session.", "| `fix.venue.", "| `openrtb.exchange."];
         let live = table.lines().filter(|row| row.ends_with("| live |"));
         let live = live.filter(|row| !of_entries.iter().any(|of| row.starts_with(of)));
         let live: Vec<&str> = live.collect();

@@ -112,6 +112,7 @@ impl Node {
             certificates,
             admin_tls: door_options.tls.clone(),
             fix: engine.fix().cloned(),
+            exchanges: engine.exchanges().clone(),
         };
         let reloader = Arc::new(Reloader::new(source, status.clone(), in_force));
         let commands = engine.commands().clone();

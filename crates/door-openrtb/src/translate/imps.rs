@@ -3,7 +3,7 @@
 use gate_auction::{
     BlockedAttribute, Deal, DurationFloor, Format, Impression, Placement, Pod, Space, Timing,
 };
-use openrtb::{Banner, BidRequest, Imp, Stream, TimedFloors};
+use openrtb::{Banner, BidRequest, Imp, Stream, Texts, TimedFloors};
 use weir_budgets::campaign_index::CampaignIndex;
 use weir_config::config::Pods;
 
@@ -146,7 +146,7 @@ impl Lists {
                 floors: self.read_floors(timed, terms),
                 at: at(deal.auction_type),
                 guaranteed: deal.guaranteed,
-                seats: self.texts(deal.seats_allowed, |text| words.key(Space::Seat, text)),
+                seats: self.seats(words, terms, deal.seats_allowed, Texts::default()),
                 domains: self.advertisers(campaign_index, deal.advertisers_allowed, true),
             };
             self.deals.push(lists);

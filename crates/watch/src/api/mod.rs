@@ -46,12 +46,12 @@ struct Parts {
     node: Arc<dyn Node>,
     board: Arc<Board>,
     history: Arc<History>,
-    reports: report::Line,
+    reports: report::ReportQueue,
 }
 
 impl App {
     pub(crate) fn new(node: Arc<dyn Node>, board: Arc<Board>, history: Arc<History>) -> App {
-        App(Arc::new(Parts { node, board, history, reports: report::Line::default() }))
+        App(Arc::new(Parts { node, board, history, reports: report::ReportQueue::default() }))
     }
 
     /// Does what may wait, on a thread that may wait.

@@ -140,19 +140,19 @@ struct Made {
 
 /// Who waits for a report: one is made at a time.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct ReportQueue {
     places: Arc<Semaphore>,
     turn: Arc<Semaphore>,
 }
 
-impl Default for Line {
-    fn default() -> Line {
+impl Default for ReportQueue {
+    fn default() -> ReportQueue {
         let (places, turn) = (Semaphore::new(IN_LINE_MAX), Semaphore::new(1));
-        Line { places: Arc::new(places), turn: Arc::new(turn) }
+        ReportQueue { places: Arc::new(places), turn: Arc::new(turn) }
     }
 }
 
-impl Line {
+impl ReportQueue {
     /// Takes a place in the line, and waits for the turn; fails at once where the line is full.
     async fn enter(&self) -> Result<(OwnedSemaphorePermit, OwnedSemaphorePermit), Problem> {
         let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| {
@@ -378,7 +378,7 @@ mod tests {
 
     #[tokio::test]
     async fn one_report_is_made_at_a_time_and_few_wait() {
-        let line = Line::default();
+        let line = ReportQueue::default();
         let first = line.enter().await.unwrap();
         let mut second = Box::pin(line.enter());
         assert!(waits(second.as_mut()), "it is not its turn");

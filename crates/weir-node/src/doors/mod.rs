@@ -11,6 +11,7 @@ use door_fix::gate::desk::FixDesk;
 use door_fix::gate::{FixDoor, FixTerms, entries};
 use door_keys::gate::desk::KeysDesk;
 use door_keys::gate::{self as keys_gate, KeysDoor, KeysTerms, KeysThreads, section};
+use door_openrtb::exchanges::{self, ExchangeDesk};
 use door_openrtb::{BidTerms, Meanings, OpenRtbDoor};
 use door_spend::gate::{SpendDoor, SpendTerms};
 use door_transport::cores::Placement;
@@ -25,7 +26,7 @@ use weir_door::{Door, DoorFacts, DoorSet, OnDoors, Tokens, WorkerCounters, doors
 pub const DOORS: &[DoorFacts] = Doors::FACTS;
 
 /// Who judges sections of `weir.toml`.
-pub const JUDGES: &[Judge] = &[entries::judge, section::judge];
+pub const JUDGES: &[Judge] = &[entries::judge, section::judge, exchanges::judge];
 
 /// Who judges files that entries of `weir.toml` name.
 pub const JUDGES_OF_FILES: &[Judge] = &[entries::judge_files];
@@ -136,7 +137,8 @@ impl DoorTerms {
     ) -> Desks {
         let home = workers.find(|(on, _)| on.has(DoorId::Fix as usize));
         let fix = home.and_then(|(_, handle)| self.fix.desk(handle.waker()));
-        Desks { fix, vault: self.keys.as_deref().map(KeysTerms::desk) }
+        let exchanges = self.openrtb.exchanges().clone();
+        Desks { fix, vault: self.keys.as_deref().map(KeysTerms::desk), exchanges }
     }
 }
 
@@ -147,6 +149,8 @@ pub(crate) struct Desks {
     pub(crate) fix: Option<FixDesk>,
     /// The keys of the vault.
     pub(crate) vault: Option<KeysDesk>,
+    /// Exchanges of the OpenRTB door, also where that is off.
+    pub(crate) exchanges: ExchangeDesk,
 }
 
 #[cfg(test)]

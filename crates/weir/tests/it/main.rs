@@ -38,6 +38,7 @@ mod openrtb_auction;
 mod openrtb_caps;
 mod openrtb_clicks;
 mod openrtb_disk;
+mod openrtb_exchanges;
 mod openrtb_files;
 mod openrtb_guard;
 mod openrtb_http;

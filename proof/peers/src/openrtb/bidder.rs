@@ -255,6 +255,7 @@ impl<'a> Bidder<'a> {
                 test: false,
                 creative: shown.item as u32,
                 key: 1,
+                exchange: 0,
                 kind: None,
                 click: false,
                 naming: Naming::SecondPrice,
