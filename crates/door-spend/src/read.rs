@@ -201,16 +201,7 @@ members! {
 fn allowed(kind: CallKind) -> (&'static [&'static str], &'static str) {
     match kind {
         CallKind::Reserve => (
-            &[
-                "budget",
-                "budgets",
-                "amount",
-                "unit",
-                "hold_ms",
-                "wait_ms",
-                "confirm",
-                "confirm_ms",
-            ],
+            &["budget", "budgets", "amount", "unit", "hold_ms", "wait_ms", "confirm", "confirm_ms"],
             "budget or budgets, amount, unit, hold_ms, wait_ms, confirm, confirm_ms",
         ),
         CallKind::Spend => (
@@ -223,13 +214,13 @@ fn allowed(kind: CallKind) -> (&'static [&'static str], &'static str) {
     }
 }
 
-const CALL: &str =
-    "\"reserve\", \"confirm\", \"extend\", \"settle\", \"release\" or \"spend\"";
+const CALL: &str = "\"reserve\", \"confirm\", \"extend\", \"settle\", \"release\" or \"spend\"";
 const BUDGET: &str =
     "an id (a whole number up to 2^53, or a text of digits without leading zeros) or a handle";
 const BUDGETS_SHAPE: &str =
     "2 to 8 different budgets in an array, each an id or a handle, and no \"budget\" beside it";
-const NO_CONFIRM_MS: &str = "none without \"confirm\":true, as it is how long a confirmed hold lives";
+const NO_CONFIRM_MS: &str =
+    "none without \"confirm\":true, as it is how long a confirmed hold lives";
 const CONFIRM_MS: &str = "how long the hold lives from now on, in ms";
 const AMOUNT: &str = "digits, perhaps a point and digits, without sign, exponent, blanks or leading zeros, as a text or a number, such as \
      \"0.15\"";

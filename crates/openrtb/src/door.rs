@@ -93,12 +93,7 @@ impl Door {
         self.bid_of(0, body, gate)
     }
 
-    fn bid_of<G: Gate>(
-        &mut self,
-        exchange: usize,
-        body: &mut [u8],
-        gate: &mut G,
-    ) -> Response<'_> {
+    fn bid_of<G: Gate>(&mut self, exchange: usize, body: &mut [u8], gate: &mut G) -> Response<'_> {
         let Door { settings, exchanges, addresses, reader, room } = self;
         let agreed = (&exchanges[exchange], settings.bids_max);
         let now_ms = gate.now_ms();

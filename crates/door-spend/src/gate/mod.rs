@@ -235,12 +235,15 @@ impl Door for SpendDoor {
                     desk.claimed(job, claimed).or_else(|| desk.drive(till, reply, principal, job))
                 });
             }
-            Heard::Owner(reply, owner, timed) => self.go_on(till, reply, |desk, till, principal, job| {
-                if job.next == waiting::Next::Look {
-                    return desk.looked(till, reply, job, timed);
-                }
-                desk.owned(job, owner, timed).or_else(|| desk.drive(till, reply, principal, job))
-            }),
+            Heard::Owner(reply, owner, timed) => {
+                self.go_on(till, reply, |desk, till, principal, job| {
+                    if job.next == waiting::Next::Look {
+                        return desk.looked(till, reply, job, timed);
+                    }
+                    desk.owned(job, owner, timed)
+                        .or_else(|| desk.drive(till, reply, principal, job))
+                })
+            }
             Heard::Timed(reply, answer) => self.go_on(till, reply, |desk, till, principal, job| {
                 desk.timed(till, reply, principal, job, answer)
             }),

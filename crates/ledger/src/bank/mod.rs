@@ -47,8 +47,8 @@ use crate::keys::TokenKeys;
 use crate::spec::{LEVELS_MAX, MADE_SLOT, TOLERANCE_PPM_MAX};
 use crate::{
     Amount, Books, BudgetSpec, Claimed, Door, EDIT_TEXT_MAX, Edit, KeyBytes, KeyError,
-    LedgerEvidence, Line, MemoAnswer, MemoJudge, OPERATOR_TEXT_MAX, Record, ToBank,
-    ToWorker, TokenKey, WindowLimit, WindowUse,
+    LedgerEvidence, Line, MemoAnswer, MemoJudge, OPERATOR_TEXT_MAX, Record, ToBank, ToWorker,
+    TokenKey, WindowLimit, WindowUse,
 };
 use answers::Answers;
 use keyed::Claims;
