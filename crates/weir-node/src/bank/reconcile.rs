@@ -71,7 +71,8 @@ fn judge_row(row: &Row, ring: &KeyRing, bank: &Bank) -> Result<Booking, Fault> {
     })?;
     let action = if row.billed { Action::Settle } else { Action::Release };
     // Of a grant that is closed nothing is known, its unit neither: nothing can be booked or freed in it, and the verdict says so.
-    let unit = bank.slot_of(&hold).map(|slot| bank.spec(slot).unit);
+    let unit = bank.slots_of(&hold).next().map(|slot| bank.spec(slot).unit);
+    let cost = bank.timed_facts(&hold).map_or(cost, |facts| facts.amount);
     let (amount, rounded) = match (&row.amount, unit) {
         (Some(text), Some(unit)) => amount_of(text, unit).map_err(|expected| {
             let found = text.chars().take(FOUND_MAX).collect();

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::reconciling::reconcile;
 use crate::spend::{Caller, patient};
 use crate::support::{Setup, line, text, wait_for, wait_value};
 
@@ -187,6 +188,38 @@ fn a_confirmed_hold_has_the_end_that_it_is_given() {
     verdict(&caller.call("extend", &extend(&foreign, 5_000)), 403, "foreign");
     assert_eq!(caller.call("extend", &json!({"token": plain})).1["field"], "confirm_ms");
     assert_eq!(node.wait_budget(1, "the rest", |books| books.held == 1_000_000).settled, 400_000);
+}
+
+/// What a file says of such holds is booked as it is said, alive or expired, and once.
+#[test]
+fn a_file_books_holds_of_several_budgets() {
+    let lines = [line(1, "5", ",\"on_expiry\":\"hold\""), line(2, "5", ",\"on_expiry\":\"hold\"")];
+    let node = patient(&lines.concat()).with("ledger.hold_ms", "2000").start();
+    let mut caller = Caller::to(&node);
+    let mut hold = |whom: Value| {
+        let body = json!({"amount": "0.4", "confirm": true, "confirm_ms": 1000});
+        let body = body.as_object().unwrap().iter().chain(whom.as_object().unwrap());
+        let body = body.map(|(name, value)| (name.clone(), value.clone()));
+        caller.call("reserve", &Value::Object(body.collect())).1
+    };
+    let both = hold(json!({"budgets": [1, 2]}));
+    let (one, whole) = (hold(json!({"budget": 1})), hold(json!({"budget": 1})));
+    wait_for("the end", || now_ms() > deadline_ms(&whole));
+    let alive = hold(json!({"budgets": [2, 1]}));
+    let line = |hold: &Value, says: &str| format!("{},{says}\n", hold["token"].as_str().unwrap());
+    let file = [
+        line(&both, "true,0.25"),
+        line(&one, "false,"),
+        line(&whole, "true,"),
+        line(&alive, "true,0.1"),
+    ];
+    let file = format!("id,billed,amount\n{}", file.concat());
+    for repeats in [0, 4] {
+        let (status, answer) = reconcile(&node, "", &file);
+        assert_eq!((status, &answer["repeats"]), (200, &json!(repeats)), "{answer}");
+        let books = [1, 2].map(|id| node.wait_budget(id, "the rest", |books| books.held == 0));
+        assert_eq!(books.map(|books| (books.settled, books.late)), [(750_000, 0), (350_000, 0)]);
+    }
 }
 
 /// A program dies, and the node with it, between grant and settle: the money is free at the end, or expired.
