@@ -143,15 +143,21 @@ pub(super) struct MessageParams {
     max: Option<u32>,
 }
 
+/// Refuses instants beyond the calendar.
+pub(super) fn check_span(from_ms: Option<u64>, to_ms: Option<u64>) -> Result<(), Problem> {
+    const MS_MAX: u64 = 253_402_041_600_000;
+    for (field, ms) in [("from_ms", from_ms), ("to_ms", to_ms)] {
+        if let Some(ms) = ms.filter(|ms| *ms > MS_MAX) {
+            let expected = "0 to 253402041600000, ms since 1970 UTC";
+            return Err(Problem::malformed(field, &ms.to_string(), expected));
+        }
+    }
+    Ok(())
+}
+
 impl MessageParams {
     fn page(&self) -> Result<FixPage, Problem> {
-        const MS_MAX: u64 = 253_402_041_600_000;
-        for (field, ms) in [("from_ms", self.from_ms), ("to_ms", self.to_ms)] {
-            if let Some(ms) = ms.filter(|ms| *ms > MS_MAX) {
-                let expected = "0 to 253402041600000, ms since 1970 UTC";
-                return Err(Problem::malformed(field, &ms.to_string(), expected));
-            }
-        }
+        check_span(self.from_ms, self.to_ms)?;
         let cursor = self.cursor.as_deref().map(|text| {
             let number = |digits: &str| {
                 let sound = (1..=18).contains(&digits.len()) && is_digits(digits);
@@ -254,6 +260,7 @@ fn may_see_orders(who: &crate::auth::Who) -> Result<(), Problem> {
     params(OrderParams),
     responses(
         (status = 200, description = "A page of orders", body = FixOrders),
+        (status = 404, description = "No budget has the handle", body = Problem, content_type = "application/problem+json"),
         (status = 403, description = "The role may not", body = Problem, content_type = "application/problem+json"),
         (status = 503, description = "The worker of the door does not answer",
             body = Problem, content_type = "application/problem+json")))]

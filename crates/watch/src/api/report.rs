@@ -16,6 +16,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::App;
 use super::answer::DecimalAmount;
 use super::extract::Params;
+use super::fix::check_span;
 use super::table::{harmless, lines, ratio};
 use super::types::Id;
 use crate::model::Counted;
@@ -28,6 +29,8 @@ const ROWS: usize = 512;
 const IN_LINE_MAX: usize = 5;
 /// Budgets of one call, at most.
 const BUDGETS_MAX: usize = 1_000;
+/// Characters of their list: it stands in an address.
+const BUDGETS_CHARS_MAX: usize = 8_192;
 /// Columns behind those that were asked for.
 const COUNTED: [&str; 7] = ["unit", "impressions", "clicks", "spent", "ctr", "cpm", "cpc"];
 
@@ -46,13 +49,13 @@ pub(super) struct ReportParams {
     )]
     by: String,
     /// Hours that begin from then on, ms since 1970 UTC; all that are kept, where it is not said
-    #[param(example = 1_764_288_000_000_u64)]
+    #[param(minimum = 0, maximum = 253_402_041_600_000_i64, example = 1_764_288_000_000_u64)]
     from_ms: Option<u64>,
     /// Hours that begin before; now, where it is not said
-    #[param(example = 1_764_374_400_000_u64)]
+    #[param(minimum = 0, maximum = 253_402_041_600_000_i64, example = 1_764_374_400_000_u64)]
     to_ms: Option<u64>,
     /// Ids or handles of budgets, separated by commas, at most 1000: what they and those under them booked
-    #[param(max_length = 131_072, example = "17,team-42/gpt-5")]
+    #[param(max_length = 8_192, pattern = "^[A-Za-z0-9._:@/,-]*$", example = "17,team-42/gpt-5")]
     budgets: Option<String>,
 }
 
@@ -165,6 +168,7 @@ impl ReportQueue {
 }
 
 async fn make(app: &App, params: ReportParams) -> Result<Made, Problem> {
+    check_span(params.from_ms, params.to_ms)?;
     let (place, turn) = app.0.reports.enter().await?;
     let made = app.wait(move |parts| {
         // Kept until it is made, also for a caller that has gone meanwhile.
@@ -215,6 +219,9 @@ fn read_budgets(
     text: &str,
     node: &dyn crate::Node,
 ) -> Result<std::collections::BTreeSet<u64>, Problem> {
+    if text.chars().count() > BUDGETS_CHARS_MAX {
+        return Err(Problem::malformed("budgets", "a longer text", "at most 8192 characters"));
+    }
     if text.split(',').count() > BUDGETS_MAX {
         return Err(Problem::malformed("budgets", "more", "at most 1000 budgets"));
     }
