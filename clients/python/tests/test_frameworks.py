@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 from fastapi import Depends, FastAPI
@@ -17,13 +18,14 @@ from weir.fastapi import Budget, Held
 from weir.pydantic_ai import Budget as ModelBudget
 
 
-def left(client, budget):
-    """What a budget still has, by what it refuses."""
-    for cents in range(100, -1, -1):
-        if cents == 0 or (hold := client.reserve(budget, f"{cents / 100:.2f}", "USD")):
-            if cents:
-                hold.release()
-            return cents
+def has(client, budget, amount):
+    """Whether a budget has an amount, once what is on its way is back."""
+    end = time.monotonic() + 20
+    while not (hold := client.reserve(budget, amount, "USD")):
+        if hold.verdict == weir.Verdict.EXHAUSTED and time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return hold.release().verdict == weir.Verdict.RELEASED
 
 
 def test_a_route_has_a_budget(url):
@@ -69,7 +71,8 @@ def test_an_agent_has_a_budget(url):
                 await agent.run("go")
 
         asyncio.run(play())
-        assert left(client, "llm/a/b") == 10
+        assert has(client, "llm/a/b", "0.10")
+        assert client.reserve("llm/a/b", "0.11", "USD").verdict in (weir.Verdict.EXHAUSTED, weir.Verdict.PURSE_EMPTY)
         unknown = Agent(FunctionModel(answer, model_name="nobody"), capabilities=[ModelBudget("llm/a/c", "USD", client)])
         with pytest.raises(weir.RefusedError, match="price is not known"):
             asyncio.run(unknown.run("go"))
