@@ -76,7 +76,7 @@ fn a_bad_file_changes_nothing_and_is_told() {
         }
         assert_eq!(node.budget(1).limit, 1_000_000, "refused whole");
         client.grant(2, 1);
-        assert!(node.log().contains("budgets refused whole"), "{}", node.log());
+        wait_for("the log", || node.log().contains("budgets refused whole"));
 
         // What a known budget is made of cannot change.
         node.replace_budgets(&(line(1, "1", r#","unit":"EUR""#) + &line(2, "1", "")));
