@@ -81,6 +81,8 @@ impl Verdict {
     /// Not answered while the caller waited; the client goes on repeating it.
     pub const PENDING: Verdict = Verdict(258);
 
+    /// The node may not spend at present, as it is cut off from its log: another one may.
+    pub const CUT_OFF: Verdict = Verdict(15);
     /// The client's own no: the node is too old to know budgets by their handles.
     pub const UNSUPPORTED: Verdict = Verdict(259);
 
@@ -113,13 +115,14 @@ impl Verdict {
 
     /// A resolve that got this is to be repeated.
     pub(crate) const fn is_passing(self) -> bool {
-        self.0 == Self::BUSY.0 || self.0 == Self::JOURNAL.0
+        matches!(self, Self::BUSY | Self::JOURNAL | Self::CUT_OFF)
     }
 
     /// The name, as in the node's metrics and logs; `unknown` for a code without one.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
+            Self::CUT_OFF => "cut_off",
             Self::TIMEOUT => "timeout",
             Self::UNREACHABLE => "unreachable",
             Self::PENDING => "pending",
@@ -152,12 +155,15 @@ mod tests {
     fn all_codes_have_a_name_and_one_is_a_grant() {
         for code in 0..=u8::MAX {
             let verdict = Verdict::of_code(code);
-            assert_eq!(verdict.name() == "unknown", wire::Verdict::from_raw(code).is_none());
+            let is_known =
+                wire::Verdict::from_raw(code).is_some() || verdict == Verdict::CUT_OFF;
+            assert_eq!(verdict.name() != "unknown", is_known);
             assert_eq!(verdict.is_granted(), code == 0);
         }
         assert_eq!(Verdict::TIMEOUT.to_string(), "timeout");
         assert_eq!(format!("{:?}", Verdict::of_code(200)), "unknown(200)");
         assert!(!Verdict::UNREACHABLE.is_booked() && Verdict::SETTLED_LATE.is_booked());
         assert!(Verdict::JOURNAL.is_passing() && !Verdict::FOREIGN.is_passing());
+        assert!(Verdict::CUT_OFF.is_passing());
     }
 }
