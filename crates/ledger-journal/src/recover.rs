@@ -344,7 +344,8 @@ mod tests {
         fn write(&self, buf: &mut [u8]) -> usize {
             let len = self.0.write(buf);
             buf[6..8].copy_from_slice(&self.1.to_le_bytes());
-            len
+            // A run had no name of its machine.
+            len - if self.1 < 12 { size_of::<u32>() } else { 0 }
         }
     }
 

@@ -174,6 +174,8 @@ impl Maker {
             run: 1,
             at_ms: NOW_MS,
             suspended_until_ms: NOW_MS,
+            lease_ms: 0,
+            node: "".into(),
             hold_ms_max: 2_250,
             billing_ms: 3_600_000,
             win_notices: true,

@@ -59,6 +59,10 @@ pub enum Part {
         billing_ms: u64,
         /// Whoever wins in the last run says so before the deadline of the hold.
         win_notices: bool,
+        /// How long workers of the last run may spend without hearing of its log; 0 if that is on the own disk.
+        lease_ms: u64,
+        /// The last run ended with its workers stopped.
+        handed_over: bool,
         /// Number that the next grant will have.
         next_grant: u64,
         /// Number of the last run; 0 before the first.

@@ -34,6 +34,8 @@ pub struct Origin {
 
 /// Longest text, in bytes, that is kept of who acted and why.
 pub const OPERATOR_TEXT_MAX: usize = 256;
+/// Longest name of a machine that a record keeps.
+pub const NODE_BYTES_MAX: usize = 64;
 
 /// Longest text, in bytes, that is kept of an edited budget's fields.
 pub const EDIT_TEXT_MAX: usize = 2_048;
@@ -84,6 +86,21 @@ pub enum Record {
         billing_ms: u64,
         /// Whoever wins says so before the deadline of the hold; see [`crate::Options::win_notices`].
         win_notices: bool,
+        /// How long workers of this run may spend after the last append that is known to be in the log was sent; 0: the log
+        /// is on the own disk, and they end with the process.
+        lease_ms: u64,
+        /// The machine that runs it; empty where it is not known.
+        node: Box<str>,
+    },
+    /// The bank of this run is alive. It changes nothing but the time.
+    Beat {
+        /// When.
+        at_ms: u64,
+    },
+    /// The bank of this run stopped, and its workers before it: the next run suspends no purse's money.
+    Handover {
+        /// When.
+        at_ms: u64,
     },
     /// A budget was created or changed.
     Budget {

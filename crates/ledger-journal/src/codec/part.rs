@@ -21,15 +21,27 @@ impl Message for Part {
 
 fn write_part(part: &Part, buf: &mut [u8]) -> Result<usize, EncodeError> {
     Ok(match part {
-        Part::Head { now_ms, hold_ms_max, billing_ms, win_notices, next_grant, run, next_made } => {
+        Part::Head {
+            now_ms,
+            hold_ms_max,
+            billing_ms,
+            win_notices,
+            lease_ms,
+            handed_over,
+            next_grant,
+            run,
+            next_made,
+        } => {
+            let ended = if *handed_over { RunFlags::HANDED_OVER } else { RunFlags::NONE };
             let block = state_head::Block::new(
                 *now_ms,
                 *hold_ms_max,
                 *billing_ms,
                 *next_grant,
                 *run,
-                run_flags(*win_notices),
+                run_flags(*win_notices).with(ended),
                 *next_made,
+                *lease_ms,
             );
             state_head::encode(buf, &block)?.finish()
         }
@@ -319,6 +331,8 @@ pub(crate) fn part(message: &[u8]) -> Result<Part, String> {
             hold_ms_max: v.hold_ms_max(),
             billing_ms: v.billing_ms(),
             win_notices: win_notices(v.flags()),
+            lease_ms: v.lease_ms().unwrap_or(0),
+            handed_over: v.flags().unwrap_or(RunFlags::NONE).handed_over(),
             next_grant: v.next_grant(),
             run: v.run(),
             next_made: v.next_made().unwrap_or(ledger::spec::MADE_ID_MIN),

@@ -50,6 +50,38 @@ impl Message for Record {
     }
 }
 
+/// The begin of a run, and what says that it lives or has ended.
+fn write_of_run(record: &Record, buf: &mut [u8]) -> Result<usize, EncodeError> {
+    Ok(match record {
+        Record::RunStarted {
+            run,
+            at_ms,
+            suspended_until_ms,
+            hold_ms_max,
+            billing_ms,
+            win_notices,
+            lease_ms,
+            node,
+        } => {
+            let block = run_started::Block::new(
+                *at_ms,
+                *suspended_until_ms,
+                *hold_ms_max,
+                *billing_ms,
+                *run,
+                run_flags(*win_notices),
+                *lease_ms,
+            );
+            run_started::encode(buf, &block)?.node(node)?.finish()
+        }
+        Record::Beat { at_ms } => beat::encode(buf, &beat::Block::new(*at_ms))?.finish(),
+        Record::Handover { at_ms } => {
+            handover::encode(buf, &handover::Block::new(*at_ms))?.finish()
+        }
+        _ => unreachable!("chosen by the caller"),
+    })
+}
+
 #[inline(never)]
 fn write_other(record: &Record, buf: &mut [u8]) -> Result<usize, EncodeError> {
     Ok(match record {
@@ -61,23 +93,8 @@ fn write_other(record: &Record, buf: &mut [u8]) -> Result<usize, EncodeError> {
         Record::Timed(_) | Record::Memo { .. } => write_later(record, buf)?,
         Record::Named { .. } | Record::NamedEnded { .. } => write_of_named(record, buf)?,
         Record::Resolved { .. } => unreachable!("written by the caller"),
-        Record::RunStarted {
-            run,
-            at_ms,
-            suspended_until_ms,
-            hold_ms_max,
-            billing_ms,
-            win_notices,
-        } => {
-            let block = run_started::Block::new(
-                *at_ms,
-                *suspended_until_ms,
-                *hold_ms_max,
-                *billing_ms,
-                *run,
-                run_flags(*win_notices),
-            );
-            run_started::encode(buf, &block)?.finish()
+        Record::RunStarted { .. } | Record::Beat { .. } | Record::Handover { .. } => {
+            write_of_run(record, buf)?
         }
         Record::Budget { spec } => write_budget(spec, buf)?,
         Record::BudgetEnded { id } => {
@@ -676,6 +693,25 @@ fn of_named(view: &View<'_>) -> Result<Record, String> {
     })
 }
 
+fn of_run(view: &View<'_>) -> Result<Record, String> {
+    Ok(match view {
+        View::RunStarted(v) => Record::RunStarted {
+            run: v.run(),
+            at_ms: v.at_ms(),
+            suspended_until_ms: v.suspended_until_ms(),
+            hold_ms_max: v.hold_ms_max(),
+            billing_ms: v.billing_ms(),
+            win_notices: win_notices(v.flags()),
+            // Before version 12 every log was on the own disk.
+            lease_ms: v.lease_ms().unwrap_or(0),
+            node: v.node().map_or(Ok(""), text)?.into(),
+        },
+        View::Beat(v) => Record::Beat { at_ms: v.at_ms() },
+        View::Handover(v) => Record::Handover { at_ms: v.at_ms() },
+        _ => unreachable!("chosen by the caller"),
+    })
+}
+
 fn other_record(view: &View<'_>) -> Result<Record, String> {
     Ok(match view {
         View::ResolvedKeyed(_) | View::ResolvedMemo(_) | View::ToppedUp(_) => of_hold(view)?,
@@ -685,14 +721,7 @@ fn other_record(view: &View<'_>) -> Result<Record, String> {
         View::AnswerSecret(v) => {
             Record::AnswerSecret { secret: KeyBytes(*v.secret()), at_ms: v.at_ms() }
         }
-        View::RunStarted(v) => Record::RunStarted {
-            run: v.run(),
-            at_ms: v.at_ms(),
-            suspended_until_ms: v.suspended_until_ms(),
-            hold_ms_max: v.hold_ms_max(),
-            billing_ms: v.billing_ms(),
-            win_notices: win_notices(v.flags()),
-        },
+        View::RunStarted(_) | View::Beat(_) | View::Handover(_) => of_run(view)?,
         View::Budget(v) => Record::Budget { spec: Box::new(spec(v)?) },
         View::BudgetEnded(v) => Record::BudgetEnded { id: v.budget_id() },
         View::BudgetIdled(v) => Record::BudgetIdled { id: v.budget_id() },

@@ -209,7 +209,7 @@ fn resolved() -> impl Strategy<Value = Record> {
 fn any_record() -> impl Strategy<Value = Record> {
     let numbers = (any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>());
     let small = (any::<u32>(), any::<u16>(), any::<u8>(), any::<[u8; 16]>());
-    let plain = (0..19usize, numbers, small, amount()).prop_map(
+    let plain = (0..21usize, numbers, small, amount()).prop_map(
         |(kind, (a, b, c, d), (run, worker, key_id, key), amount)| match kind {
             0 => Record::RunStarted {
                 run,
@@ -218,6 +218,8 @@ fn any_record() -> impl Strategy<Value = Record> {
                 hold_ms_max: c,
                 billing_ms: d,
                 win_notices: worker % 2 == 0,
+                lease_ms: a ^ b,
+                node: format!("node-{run}").into(),
             },
             1 => Record::BudgetEnded { id: a },
             2 => Record::DayRolled { id: a, start_ms: b, end_ms: c },
@@ -236,6 +238,8 @@ fn any_record() -> impl Strategy<Value = Record> {
                 amount,
             },
             12 => Record::Reconciled { grant: a, until_ms: b, amount },
+            19 => Record::Beat { at_ms: a },
+            20 => Record::Handover { at_ms: a },
             14 => Record::AnswerSecret { secret: key.into(), at_ms: a },
             13 => Record::PeriodRolled { id: a, start_ms: b, end_ms: c },
             15 => Record::BudgetIdled { id: a },
@@ -367,6 +371,8 @@ fn any_part() -> impl Strategy<Value = Part> {
         hold_ms_max: b,
         billing_ms: c,
         win_notices: run % 2 == 0,
+        lease_ms: a ^ b,
+        handed_over: run % 3 == 0,
         next_grant: d,
         run,
         next_made: e,

@@ -162,18 +162,8 @@ impl Bank {
 
     pub(super) fn apply(&mut self, record: &Record) -> Result<(), ReplayError> {
         match record {
-            Record::RunStarted {
-                run,
-                at_ms,
-                suspended_until_ms,
-                hold_ms_max,
-                billing_ms,
-                win_notices,
-            } => {
-                let (hold_ms_max, billing_ms) = (*hold_ms_max, *billing_ms);
-                check_ms([*at_ms, *suspended_until_ms, hold_ms_max, billing_ms])?;
-                let run = Run { number: *run, hold_ms_max, billing_ms, win_notices: *win_notices };
-                self.apply_run(run, *at_ms, *suspended_until_ms)
+            Record::RunStarted { .. } | Record::Beat { .. } | Record::Handover { .. } => {
+                self.apply_of_run(record)
             }
             Record::Budget { spec } => self.apply_budget(spec),
             Record::BudgetEnded { id } => self.apply_ended(*id),
@@ -225,6 +215,37 @@ impl Bank {
             Record::AnswerSecret { secret, at_ms } => self.apply_answer_secret(*secret, *at_ms),
             Record::KeyRetired { key_id } => Ok(self.keys.retire(*key_id)?),
             Record::Operator { at_ms, .. } | Record::Edited { at_ms, .. } => self.pass_to(*at_ms),
+        }
+    }
+
+    fn apply_of_run(&mut self, record: &Record) -> Result<(), ReplayError> {
+        match record {
+            Record::RunStarted {
+                run,
+                at_ms,
+                suspended_until_ms,
+                hold_ms_max,
+                billing_ms,
+                win_notices,
+                lease_ms,
+                node: _,
+            } => {
+                let (hold_ms_max, billing_ms) = (*hold_ms_max, *billing_ms);
+                let (lease_ms, win_notices) = (*lease_ms, *win_notices);
+                check_ms([*at_ms, *suspended_until_ms, hold_ms_max, billing_ms, lease_ms])?;
+                let number = *run;
+                let handed_over = false;
+                let run =
+                    Run { number, hold_ms_max, billing_ms, win_notices, lease_ms, handed_over };
+                self.apply_run(run, *at_ms, *suspended_until_ms)
+            }
+            Record::Beat { at_ms } => self.pass_to(*at_ms),
+            Record::Handover { at_ms } => {
+                self.pass_to(*at_ms)?;
+                self.run.handed_over = true;
+                Ok(())
+            }
+            _ => unreachable!("chosen by the caller"),
         }
     }
 

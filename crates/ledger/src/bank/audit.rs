@@ -18,6 +18,8 @@ impl Bank {
         digest.eat(self.run.hold_ms_max);
         digest.eat(self.run.billing_ms);
         digest.eat_if(!self.run.win_notices, 1);
+        digest.eat_if(self.run.lease_ms > 0, self.run.lease_ms);
+        digest.eat_if(self.run.handed_over, 2);
         for slot in self.slots.values() {
             let budget = self.budget(*slot);
             // Those of budgets made on their first ask are given anew by each run.

@@ -47,8 +47,8 @@ use crate::keys::TokenKeys;
 use crate::spec::{LEVELS_MAX, MADE_SLOT, TOLERANCE_PPM_MAX};
 use crate::{
     Amount, Books, BudgetSpec, Claimed, Door, EDIT_TEXT_MAX, Edit, KeyBytes, KeyError,
-    LedgerEvidence, Line, MemoAnswer, MemoJudge, OPERATOR_TEXT_MAX, Record, ToBank, ToWorker,
-    TokenKey, WindowLimit, WindowUse,
+    LedgerEvidence, Line, MemoAnswer, MemoJudge, NODE_BYTES_MAX, OPERATOR_TEXT_MAX, Record, ToBank,
+    ToWorker, TokenKey, WindowLimit, WindowUse,
 };
 use answers::Answers;
 use keyed::Claims;
@@ -65,6 +65,13 @@ pub struct Options {
     pub workers: u16,
     /// How long an unconfirmed hold may live at most, with the rounding of its deadline.
     pub hold_ms_max: u64,
+    /// How long workers may spend after the last append that is known to be in a log on other machines was sent; 0: the log is on the
+    /// own disk. Recorded with the run.
+    pub lease_ms: u64,
+    /// How far clocks of machines that share a log may be apart.
+    pub clock_error_ms: u64,
+    /// The machine, at most [`crate::NODE_BYTES_MAX`] bytes of it. Recorded with the run.
+    pub node: Box<str>,
     /// How long a confirmed hold waits to be settled.
     pub billing_ms: u64,
     /// What the end of the first clock means. True: whoever wins is confirmed before it, so that a hold of which nobody
@@ -107,6 +114,9 @@ impl Default for Options {
         Options {
             workers: 1,
             hold_ms_max: 2_250,
+            lease_ms: 0,
+            clock_error_ms: 500,
+            node: "".into(),
             billing_ms: 3_600_000,
             win_notices: true,
             late_ms: 3_600_000,
@@ -194,12 +204,22 @@ struct Run {
     hold_ms_max: u64,
     billing_ms: u64,
     win_notices: bool,
+    lease_ms: u64,
+    /// Its bank and workers have stopped.
+    handed_over: bool,
 }
 
 impl Default for Run {
     /// Before the first one.
     fn default() -> Run {
-        Run { number: 0, hold_ms_max: 0, billing_ms: 0, win_notices: true }
+        Run {
+            number: 0,
+            hold_ms_max: 0,
+            billing_ms: 0,
+            win_notices: true,
+            lease_ms: 0,
+            handed_over: false,
+        }
     }
 }
 
@@ -369,10 +389,12 @@ impl Bank {
         let record = Record::RunStarted {
             run: self.run.number + 1,
             at_ms: self.now_ms,
-            suspended_until_ms: self.now_ms + self.run.hold_ms_max,
+            suspended_until_ms: self.no_hold_is_alive_ms(),
             hold_ms_max: self.options.hold_ms_max,
             billing_ms: self.options.billing_ms,
             win_notices: self.options.win_notices,
+            lease_ms: self.options.lease_ms,
+            node: cut(&self.options.node, NODE_BYTES_MAX),
         };
         let suspended: Vec<u64> = self.not_yet_suspended().collect();
         self.book(record, out);
@@ -380,6 +402,29 @@ impl Bank {
             self.note_suspended(grant, out);
         }
         self.begin_timeline();
+    }
+
+    /// From when on no unconfirmed hold of the run before can be alive. Its workers may hold money for as long as their lease lasts,
+    /// by clocks that may differ from this one. Those of a run that handed over have stopped: holds end as they say themselves.
+    fn no_hold_is_alive_ms(&self) -> u64 {
+        let Run { hold_ms_max, lease_ms, handed_over, .. } = self.run;
+        let lease_ms = if lease_ms > 0 { lease_ms + self.options.clock_error_ms } else { 0 };
+        let over_ms = self.now_ms + lease_ms + hold_ms_max;
+        let over_of = |number| self.grants.get(number).map_or(over_ms, |grant| grant.over_ms());
+        let grants =
+            self.not_yet_suspended().map(|number| over_of(number).clamp(self.now_ms, over_ms));
+        if handed_over { grants.max().unwrap_or(self.now_ms) } else { over_ms }
+    }
+
+    /// Tells whoever follows the log that this bank is alive.
+    pub fn beat(&mut self, out: &mut Out) {
+        self.book(Record::Beat { at_ms: self.now_ms }, out);
+    }
+
+    /// Ends the run: all workers have stopped, and retired their purses. A purse that is open all the same is suspended by the next run as after
+    /// a crash.
+    pub fn hand_over(&mut self, out: &mut Out) {
+        self.book(Record::Handover { at_ms: self.now_ms }, out);
     }
 
     /// For the trail: what the start of this run suspended in a grant.

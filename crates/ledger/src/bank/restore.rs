@@ -60,10 +60,21 @@ impl Bank {
     }
 
     fn head(&self) -> Part {
-        let Run { number: run, hold_ms_max, billing_ms, win_notices } = self.run;
+        let Run { number: run, hold_ms_max, billing_ms, win_notices, lease_ms, handed_over } =
+            self.run;
         let (now_ms, next_grant) = (self.now_ms, self.grants.next_number());
         let next_made = self.made.next_id;
-        Part::Head { now_ms, hold_ms_max, billing_ms, win_notices, next_grant, run, next_made }
+        Part::Head {
+            now_ms,
+            hold_ms_max,
+            billing_ms,
+            win_notices,
+            lease_ms,
+            handed_over,
+            next_grant,
+            run,
+            next_made,
+        }
     }
 
     fn grant_part(&self, number: u64, grant: &Grant) -> Part {
@@ -315,8 +326,17 @@ impl Restore {
     }
 
     fn take_head(&mut self, part: &Part) -> Result<Last, RestoreError> {
-        let Part::Head { now_ms, hold_ms_max, billing_ms, win_notices, next_grant, run, next_made } =
-            *part
+        let Part::Head {
+            now_ms,
+            hold_ms_max,
+            billing_ms,
+            win_notices,
+            lease_ms,
+            handed_over,
+            next_grant,
+            run: number,
+            next_made,
+        } = *part
         else {
             unreachable!("chosen by the caller")
         };
@@ -324,7 +344,8 @@ impl Restore {
             return Err(RestoreError::Head("next made budget"));
         }
         (self.next_grant, self.next_made) = (next_grant, next_made);
-        self.head(now_ms, Run { number: run, hold_ms_max, billing_ms, win_notices })
+        let run = Run { number, hold_ms_max, billing_ms, win_notices, lease_ms, handed_over };
+        self.head(now_ms, run)
     }
 
     fn take_marks(&mut self, number: u64, part: &Part) -> Result<(), RestoreError> {
@@ -425,8 +446,12 @@ impl Restore {
     }
 
     fn head(&mut self, now_ms: u64, run: Run) -> Result<Last, RestoreError> {
-        let instants =
-            [("now", now_ms), ("hold_ms_max", run.hold_ms_max), ("billing_ms", run.billing_ms)];
+        let instants = [
+            ("now", now_ms),
+            ("hold_ms_max", run.hold_ms_max),
+            ("billing_ms", run.billing_ms),
+            ("lease_ms", run.lease_ms),
+        ];
         let beyond = instants.iter().find(|(_, ms)| *ms > Bank::MS_MAX);
         if let Some((what, _)) = beyond {
             return Err(RestoreError::Head(what));

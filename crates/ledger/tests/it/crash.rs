@@ -1,8 +1,8 @@
 //! What a crash does: everything in memory is lost, the records are replayed.
 
 use ledger::{
-    Action, Amount, BudgetSpec, Line, OnExpiry, Options, Period, Record, Verdict, WindowLimit,
-    Windows,
+    Action, Amount, BudgetSpec, Line, No, OnExpiry, Options, Period, Record, ToWorker, Verdict,
+    WindowLimit, Windows,
 };
 
 use crate::bench::{BILLING_OVER_MS, Bench, HOLD_MS, LATE_MS, child, options, replay, spec};
@@ -236,6 +236,89 @@ fn a_clock_that_went_back_across_a_restart_ends_holds_early_and_nothing_worse() 
     assert_eq!(bench.settle(hold, 10), Verdict::SettledLate);
     bench.advance(1_000);
     bench.check();
+}
+
+/// What came before a run begins, and how long it suspends what the run before had out, counted from the later one of its own beginning and
+/// the last record.
+struct Begins {
+    case: &'static str,
+    lease_ms: u64,
+    /// How far the clock is set, once the last record is written.
+    clock_ms: i64,
+    handed_over: bool,
+    /// Another run between, which has a lease.
+    between: bool,
+    /// A purse was filled behind the handover.
+    refilled: bool,
+    suspends_ms: u64,
+}
+
+#[test]
+fn the_next_run_suspends_for_the_lease_and_the_longest_hold_of_the_run_before() {
+    let hold_ms_max = options(1).hold_ms_max;
+    let (lease_ms, whole_ms) = (5_000, hold_ms_max + 5_000 + 300);
+    let plain = Begins {
+        case: "a lease",
+        lease_ms,
+        clock_ms: 0,
+        handed_over: false,
+        between: false,
+        refilled: false,
+        suspends_ms: whole_ms,
+    };
+    for begins in [
+        Begins { case: "no lease", lease_ms: 0, suspends_ms: hold_ms_max, ..plain },
+        Begins { case: "the clock went back", clock_ms: -60_000, ..plain },
+        Begins { case: "the clock is ahead", clock_ms: 60_000, ..plain },
+        Begins { case: "a run between had one", lease_ms: 0, between: true, ..plain },
+        // What is out is in a hold that says itself when it ends.
+        Begins { case: "handed over", handed_over: true, suspends_ms: hold_ms_max, ..plain },
+        Begins { case: "long ago", handed_over: true, clock_ms: 9_000, suspends_ms: 0, ..plain },
+        Begins { case: "an unclean end behind", handed_over: true, between: true, ..plain },
+        Begins { case: "filled behind", handed_over: true, refilled: true, ..plain },
+        Begins { ..plain },
+    ] {
+        let of_run = |lease_ms| Options { lease_ms, clock_error_ms: 300, ..options(1) };
+        let mut bench = Bench::with(of_run(begins.lease_ms), &[spec(1, 1_000)]);
+        bench.insist(0, 1, 900).unwrap();
+        if begins.handed_over {
+            let no = No::to_all(Verdict::Busy);
+            bench.purses[0].take(ToWorker::Recall { slot: 0, no }, bench.now_ms);
+            bench.advance(1);
+            bench.act(|bank, out| bank.hand_over(out));
+        }
+        if begins.refilled {
+            bench.insist(0, 1, 50).unwrap();
+        }
+        if begins.between {
+            bench.crash_with(of_run(lease_ms), bench.records.len());
+        }
+        bench.act(|bank, out| bank.beat(out));
+        bench.check();
+        let last_ms = bench.now_ms;
+        bench.now_ms = last_ms.strict_add_signed(begins.clock_ms);
+        let before = bench.records.len();
+        // Its own lease and times do not matter: tokens and purses are of the run before.
+        let next = Options { lease_ms: 1, hold_ms_max: 50, clock_error_ms: 300, ..options(1) };
+        bench.crash_with(next, before);
+        let Record::RunStarted { suspended_until_ms, at_ms, .. } = &bench.records[before] else {
+            panic!("a run begins with a record")
+        };
+        let from_ms = last_ms.max(bench.now_ms);
+        assert_eq!(*at_ms, from_ms, "{}", begins.case);
+        let until_ms = from_ms + begins.suspends_ms;
+        match begins.handed_over && begins.suspends_ms < whole_ms {
+            false => assert_eq!(*suspended_until_ms, until_ms, "{}", begins.case),
+            // Deadlines are rounded up.
+            true => assert!(
+                (from_ms..=until_ms).contains(suspended_until_ms)
+                    && (begins.suspends_ms == 0 || *suspended_until_ms > from_ms),
+                "{}",
+                begins.case
+            ),
+        }
+        bench.check();
+    }
 }
 
 /// Fewer workers than before, or more: grants of the missing ones are suspended like all others.

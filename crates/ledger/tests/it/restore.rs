@@ -137,21 +137,38 @@ fn apply(parts: &mut Vec<Part>, index: usize, change: Change) {
     }
 }
 
+fn set_head(part: &mut Part, field: usize, value: u64) {
+    match part {
+        Part::Head {
+            now_ms,
+            hold_ms_max,
+            billing_ms,
+            win_notices,
+            lease_ms,
+            handed_over,
+            next_grant,
+            run,
+            next_made,
+        } => match field % 9 {
+            0 => *now_ms = value,
+            1 => *hold_ms_max = value,
+            2 => *billing_ms = value,
+            3 => *next_grant = value,
+            4 => *win_notices = value == 0,
+            5 => *next_made = value,
+            6 => *lease_ms = value,
+            7 => *handed_over = value == 0,
+            _ => *run = u32::try_from(value >> 32).unwrap(),
+        },
+        _ => unreachable!("chosen by the caller"),
+    }
+}
+
 /// Puts a number where it does not belong.
 fn set(part: &mut Part, field: usize, value: u64) {
     let amount = Amount::new(value.cast_signed());
     match part {
-        Part::Head { now_ms, hold_ms_max, billing_ms, win_notices, next_grant, run, next_made } => {
-            match field % 7 {
-                0 => *now_ms = value,
-                1 => *hold_ms_max = value,
-                2 => *billing_ms = value,
-                3 => *next_grant = value,
-                4 => *win_notices = value == 0,
-                5 => *next_made = value,
-                _ => *run = u32::try_from(value >> 32).unwrap(),
-            }
-        }
+        Part::Head { .. } => set_head(part, field, value),
         Part::Budget { spec } => match field % 8 {
             0 => spec.id = value,
             1 => spec.limit = amount,

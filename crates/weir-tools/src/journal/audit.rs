@@ -363,6 +363,8 @@ mod tests {
             hold_ms_max: 2_000,
             billing_ms: 3_600_000,
             win_notices: false,
+            lease_ms: 0,
+            node: "".into(),
         }
     }
 

@@ -198,10 +198,7 @@ impl Balances {
         self.sequence = sequence;
         self.records += 1;
         match record {
-            Record::RunStarted { billing_ms, .. } => {
-                self.billing_ms = *billing_ms;
-                self.run_started();
-            }
+            Record::RunStarted { billing_ms, .. } => self.run_started(*billing_ms),
             Record::Budget { spec } => {
                 self.budget(spec);
             }
@@ -256,6 +253,8 @@ impl Balances {
             | Record::PeriodRolled { .. }
             | Record::WindowRolled { .. }
             | Record::KeyAdded { .. }
+            | Record::Beat { .. }
+            | Record::Handover { .. }
             | Record::KeyRetired { .. }
             | Record::AnswerSecret { .. }
             | Record::Memo { .. }
@@ -385,7 +384,8 @@ impl Balances {
         account.day = (start_ms, end_ms);
     }
 
-    fn run_started(&mut self) {
+    fn run_started(&mut self, billing_ms: u64) {
+        self.billing_ms = billing_ms;
         let over = |lot: &Lot| match lot.phase {
             Phase::Open => true,
             Phase::Retired => lot.out > 0,

@@ -11,7 +11,7 @@ use wire::Handle;
 use super::trail::Known;
 
 /// What records are called.
-pub(super) const TYPES: [&str; 34] = [
+pub(super) const TYPES: [&str; 36] = [
     "run_started",
     "budget",
     "budget_ended",
@@ -46,12 +46,16 @@ pub(super) const TYPES: [&str; 34] = [
     "named",
     "named_ended",
     "timed",
+    "beat",
+    "handover",
 ];
 
 /// The type of a record, one of [`TYPES`].
 pub(super) fn type_of(record: &Record) -> &'static str {
     match record {
         Record::RunStarted { .. } => "run_started",
+        Record::Beat { .. } => "beat",
+        Record::Handover { .. } => "handover",
         Record::Budget { .. } => "budget",
         Record::BudgetEnded { .. } => "budget_ended",
         Record::DayRolled { .. } => "day_rolled",
@@ -201,6 +205,8 @@ pub(super) fn fields(record: &Record, known: &Known) -> Fields {
             hold_ms_max,
             billing_ms,
             win_notices,
+            lease_ms,
+            node,
         } => {
             all.push(("run", (*run).into()));
             all.push(("at", at(at_ms)));
@@ -208,6 +214,8 @@ pub(super) fn fields(record: &Record, known: &Known) -> Fields {
             all.push(("hold_ms_max", (*hold_ms_max).into()));
             all.push(("billing_ms", (*billing_ms).into()));
             all.push(("win_notices", (*win_notices).into()));
+            all.push(("lease_ms", (*lease_ms).into()));
+            all.push(("node", node.as_ref().into()));
         }
         Record::Budget { spec } => budget_fields(spec, &mut all),
         Record::BudgetEnded { .. }
@@ -308,7 +316,9 @@ pub(super) fn fields(record: &Record, known: &Known) -> Fields {
         Record::KeyAdded { key_id, at_ms, .. } => {
             all.extend([("key_id", (*key_id).into()), ("at", at(at_ms))]);
         }
-        Record::AnswerSecret { at_ms, .. } => all.push(("at", at(at_ms))),
+        Record::AnswerSecret { at_ms, .. }
+        | Record::Beat { at_ms }
+        | Record::Handover { at_ms } => all.push(("at", at(at_ms))),
         Record::Memo { memo, at_ms } => {
             all.push(("at", at(at_ms)));
             all.extend(memo_fields(memo));

@@ -4,17 +4,17 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::Value;
 use wire::journal::{
-    BillingLapsed, BudgetEnded, BudgetFlags, BudgetForgotten, BudgetIdled, Clicked, Clock,
-    DayRolled, Door, DormantFlags, EditAction, Expired, GrantClosed, Granted, Keeps, KeyAdded,
-    KeyRetired, Message, NamedEnded, Outcome, Period, PeriodRolled, Periods, Reconciled, Resolved,
-    Resumed, Retired, Returned, RunFlags, RunStarted, Stage, StateBooks, StateEnd, StateGrant,
-    StateHead, StateKey, StateMarks, Status, Suspended, ToppedUp, WindowRolled, answer_secret,
-    billing_lapsed, budget, budget_ended, budget_forgotten, budget_idled, clicked, day_rolled,
-    edited, expired, grant_closed, granted, key_added, key_retired, memo, named_ended, operator,
-    period_rolled, reconciled, resolved, resolved_keyed, resolved_memo, resumed, retired, returned,
-    run_started, state_answer, state_answer_secret, state_books, state_dormant, state_end,
-    state_grant, state_head, state_key, state_marks, state_memo, suspended, topped_up,
-    window_rolled,
+    Beat, BillingLapsed, BudgetEnded, BudgetFlags, BudgetForgotten, BudgetIdled, Clicked, Clock,
+    DayRolled, Door, DormantFlags, EditAction, Expired, GrantClosed, Granted, Handover, Keeps,
+    KeyAdded, KeyRetired, Message, NamedEnded, Outcome, Period, PeriodRolled, Periods, Reconciled,
+    Resolved, Resumed, Retired, Returned, RunFlags, RunStarted, Stage, StateBooks, StateEnd,
+    StateGrant, StateHead, StateKey, StateMarks, Status, Suspended, ToppedUp, WindowRolled,
+    answer_secret, beat, billing_lapsed, budget, budget_ended, budget_forgotten, budget_idled,
+    clicked, day_rolled, edited, expired, grant_closed, granted, handover, key_added, key_retired,
+    memo, named_ended, operator, period_rolled, reconciled, resolved, resolved_keyed,
+    resolved_memo, resumed, retired, returned, run_started, state_answer, state_answer_secret,
+    state_books, state_dormant, state_end, state_grant, state_head, state_key, state_marks,
+    state_memo, suspended, topped_up, window_rolled,
 };
 use wire::{EncodeError, FrameError, MESSAGE_HEADER_LEN};
 use zerocopy::IntoBytes;
@@ -39,8 +39,8 @@ macro_rules! block {
 
 /// One record of each kind, in the order of the schema.
 pub(crate) fn samples() -> Vec<Sample> {
-    let writers: [(&'static str, Writer); 41] = [
-        block!(run_started, NOW_MS, NOW_MS + 4_000, 2_000, 3_600_000, 3, RunFlags::NO_WIN_NOTICES),
+    let writers: [(&'static str, Writer); 43] = [
+        ("run_started", write_run_started),
         ("budget", write_budget),
         block!(budget_ended, u64::MAX),
         block!(day_rolled, 1_001, NOW_MS, NOW_MS + 90_000_000),
@@ -71,7 +71,9 @@ pub(crate) fn samples() -> Vec<Sample> {
         block!(named_ended, NOW_MS, key(), Door::Fix),
         ("timed", write_timed),
         block!(clicked, 7, NOW_MS + 2_000, 1_500_000, NOW_MS, 1_001, 3, 1, Door::Openrtb, 1),
-        block!(state_head, NOW_MS, 2_000, 3_600_000, 8, u32::MAX, RunFlags::NONE, (1 << 62) + 8),
+        block!(beat, NOW_MS),
+        block!(handover, NOW_MS + 1),
+        ("state_head", write_state_head),
         ("state_books", write_state_books),
         ("state_grant", write_state_grant),
         ("state_marks", write_state_marks),
@@ -248,6 +250,19 @@ fn write_state_marks(buf: &mut [u8]) -> Written {
     Ok(state_marks::encode(buf, &block)?.amounts(&amounts)?.finish())
 }
 
+fn write_run_started(buf: &mut [u8]) -> Written {
+    let flags = RunFlags::NO_WIN_NOTICES;
+    let block = run_started::Block::new(NOW_MS, NOW_MS + 4_000, 2_000, 3_600_000, 3, flags, 15_000);
+    Ok(run_started::encode(buf, &block)?.node("bank-a")?.finish())
+}
+
+fn write_state_head(buf: &mut [u8]) -> Written {
+    let (next_made, flags) = ((1 << 62) + 8, RunFlags::HANDED_OVER);
+    let block =
+        state_head::Block::new(NOW_MS, 2_000, 3_600_000, 8, u32::MAX, flags, next_made, 15_000);
+    Ok(state_head::encode(buf, &block)?.finish())
+}
+
 fn write_operator(buf: &mut [u8]) -> Written {
     let block = operator::Block::new(NOW_MS);
     Ok(operator::encode(buf, &block)?.who("Zoë")?.why("limit lowered — contract 12")?.finish())
@@ -403,7 +418,7 @@ fn a_record_has_no_framing_header() {
     let record = named("grant_closed");
     assert_eq!(record.len(), MESSAGE_HEADER_LEN + size_of::<grant_closed::Block>());
     assert_eq!(record.len(), grant_closed::encoded_len());
-    assert_eq!(record[..8], [8, 0, 12, 0, 0x15, 0x1E, 11, 0], "block, template, schema, version");
+    assert_eq!(record[..8], [8, 0, 12, 0, 0x15, 0x1E, 12, 0], "block, template, schema, version");
     // The two schemas do not take each other's messages, although both are SBE.
     let other = wire::Message::decode(&record).err();
     assert_eq!(other, Some(FrameError::UnknownEncoding { found: 0x151E }));
@@ -437,7 +452,6 @@ macro_rules! round_trip_of_grown {
     };
 }
 
-round_trip_of_grown!(run_started, RunStarted);
 round_trip!(budget_ended, BudgetEnded);
 round_trip!(day_rolled, DayRolled);
 round_trip!(granted, Granted);
@@ -448,6 +462,8 @@ round_trip!(retired, Retired);
 round_trip!(suspended, Suspended);
 round_trip!(resumed, Resumed);
 round_trip!(grant_closed, GrantClosed);
+round_trip!(beat, Beat);
+round_trip!(handover, Handover);
 round_trip!(expired, Expired);
 round_trip!(reconciled, Reconciled);
 round_trip!(period_rolled, PeriodRolled);
@@ -464,6 +480,15 @@ round_trip!(budget_idled, BudgetIdled);
 round_trip!(budget_forgotten, BudgetForgotten);
 
 proptest! {
+    #[test]
+    fn run_started(block in any_value::<run_started::Block>(), node in ".{0,60}") {
+        let mut buf = vec![0xAA; run_started::encoded_len(node.len())];
+        let len = run_started::encode(&mut buf, &block)?.node(&node)?.finish();
+        prop_assert_eq!(len, buf.len());
+        let view = RunStarted::decode(&buf)?;
+        prop_assert_eq!(view.node(), Some(Ok(node.as_str())));
+    }
+
     #[test]
     fn budget(block in any_value::<budget::Block>(), zone in ".{0,60}", handle in ".{0,60}") {
         let mut buf = vec![0xAA; budget::encoded_len(zone.len(), handle.len())];
@@ -717,9 +742,11 @@ fn an_older_writer_sent_less() {
             put_u16(r, VERSION_AT, 1);
         })
     };
-    let record = old("run_started", 36);
+    let mut record = old("run_started", 36);
+    record.truncate(record.len() - (4 + "bank-a".len()));
     let run = RunStarted::decode(&record).expect("a run of the first version");
     assert_eq!((run.run(), run.flags()), (3, None));
+    assert_eq!((run.lease_ms(), run.node()), (None, None));
     let mut record = old("budget", 56);
     record.truncate(record.len() - 4 - "llm/team-42/ann@example".len());
     let budget = wire::journal::Budget::decode(&record).expect("a budget of the first version");
