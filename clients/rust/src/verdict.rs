@@ -155,8 +155,7 @@ mod tests {
     fn all_codes_have_a_name_and_one_is_a_grant() {
         for code in 0..=u8::MAX {
             let verdict = Verdict::of_code(code);
-            let is_known =
-                wire::Verdict::from_raw(code).is_some() || verdict == Verdict::CUT_OFF;
+            let is_known = wire::Verdict::from_raw(code).is_some() || verdict == Verdict::CUT_OFF;
             assert_eq!(verdict.name() != "unknown", is_known);
             assert_eq!(verdict.is_granted(), code == 0);
         }

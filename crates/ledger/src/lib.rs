@@ -75,7 +75,9 @@ pub use named::{
 };
 pub use part::{Keeps, MARKS_BYTES, Part, Stage};
 pub use purse::{At, PurseOptions, Purses};
-pub use record::{Clock, Door, EDIT_TEXT_MAX, EditAction, NODE_BYTES_MAX, OPERATOR_TEXT_MAX, Origin, Record};
+pub use record::{
+    Clock, Door, EDIT_TEXT_MAX, EditAction, NODE_BYTES_MAX, OPERATOR_TEXT_MAX, Origin, Record,
+};
 pub use remembered::{Answer, Recall, Remembered, Request};
 pub use spec::{BUDGETS_MAX, BudgetSpec, MADE_SLOT, OnExpiry, SpecError, Status};
 pub use timed::{
