@@ -67,6 +67,9 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         let (session, mut legs) = (&seat.keys.name, std::mem::take(&mut self.legs));
         let of = (session.as_str(), seat.firm());
         let made = exposure::order(message, of, seat.refuses_sales(), &self.orders, &mut legs);
+        let made = made.and_then(|order| {
+            seat.judge_caps(message, b"", order.standing().size).map(|()| order)
+        });
         let label = format!("{session} {}", String::from_utf8_lossy(id));
         self.legs = legs;
         let order = match made {
@@ -118,6 +121,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         let place = book.place(&original).ok_or(Denied::NoOrder)?;
         let (head, order, label) = book.order_at(place).ok_or(Denied::NoOrder)?;
         let version = exposure::replace(message, (&head, &order), seat.refuses_sales())?;
+        seat.judge_caps(message, head.symbol, Some(version.size))?;
         let asked = order.ask(&version).map_err(Denied::Order)?;
         let amounts = order
             .amounts()

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use fix::{Dictionary, Signed};
 use fix_session::{Checks, Credentials, Durability, Role, Schedule, SessionConfig, Strictness};
 
+use crate::gate::caps::Caps;
 use crate::peer::{AddressRange, Peer};
 
 /// The longest BodyLength (9) that may be configured: a frame is below 2^31 bytes.
@@ -111,6 +112,8 @@ pub struct SessionSpec {
     pub unpriced: Vec<String>,
     /// Sales are refused whose symbol has no reference price, in place of being held at their limit price.
     pub refuses_sales: bool,
+    /// What one order may be at most.
+    pub caps: Caps,
     /// What stands behind it.
     pub route: Route,
     /// From where it may come; empty for anywhere.
@@ -171,6 +174,7 @@ impl SessionSpec {
             firm: String::new(),
             unpriced: Vec::new(),
             refuses_sales: false,
+            caps: Caps::default(),
             route: Route::Echo,
             source_addresses: Vec::new(),
             certificate_name: None,

@@ -6,11 +6,13 @@ use fix::{Dictionary, Index, Message, ValueError};
 use fix_session::{
     Application, MemoryStore, MessageStore, Outbox, SendError, Session, SessionState, Turn,
 };
+use gate_orders::Size;
 use table::Secret;
 
 use crate::book::Book;
 use crate::config::{Checked, Kind, Limits, Route, SessionKeys, SessionSpec};
 use crate::door::Refused;
+use crate::gate::limits::Denied;
 use crate::line_up::LineUp;
 use crate::passing::{Passed, Passing};
 use crate::peer::{Admission, Peer};
@@ -170,6 +172,16 @@ impl Seat {
     pub(crate) fn passes_unpriced(&self, msg_type: &[u8]) -> bool {
         let passing = self.spec.iter().flat_map(|spec| &spec.unpriced);
         passing.into_iter().any(|one| one.as_bytes() == msg_type)
+    }
+
+    /// Judges what a client's order (D) or replace (G) may cost by the caps of its session; `known` is the symbol of the order.
+    pub(crate) fn judge_caps(
+        &self,
+        message: &Message<'_>,
+        known: &[u8],
+        size: Option<Size>,
+    ) -> Result<(), Denied> {
+        self.spec.as_ref().map_or(Ok(()), |spec| spec.caps.judge(message, known, size))
     }
 
     /// Reports whether sales are refused that have no reference price.

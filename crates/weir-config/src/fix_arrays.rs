@@ -28,6 +28,9 @@ entry! {
         firm: String = String::new(), " The firm whose orders come over the session, by which budgets can bind them; empty: none.";
         unpriced: Vec<String> = Vec::new(), " With `limits = \"budgets\"`: types of messages (35) that make the venue owe something at no price that is known here, and that pass all the same: of \"E\", \"s\", \"t\", \"AB\", \"AC\", \"i\", \"S\", \"AJ\", \"J\", \"AE\", \"n\", and any with \"U\" first.";
         sell_without_reference: String = "limit".into(), " With `limits = \"budgets\"`: what becomes of a sale whose symbol has no reference price, and which could be executed at any price above its limit: \"limit\", it is held at its limit price, or \"refuse\".";
+        order_value_max: String = String::new(), " With `limits = \"budgets\"`: the most that one order may cost, OrderQty (38) times Price (44) in the order's own currency, as a decimal number such as \"250000\"; empty: no cap.";
+        order_quantity_max: String = String::new(), " With `limits = \"budgets\"`: the largest OrderQty (38) of one order, as a decimal number; empty: no cap.";
+        restricted: Vec<String> = Vec::new(), " With `limits = \"budgets\"`: values of Symbol (55) and SecurityID (48) that the session may not trade; open orders in them can still be cancelled.";
         cl_ord_id_prefix: String = String::new(), " Put before ClOrdIDs (11, 41) towards the venue and taken off on the way back, so that clients of one venue may use the same; empty: nothing.";
         source_addresses: Vec<String> = Vec::new(), " From where the client may come: addresses and ranges such as \"192.0.2.0/24\"; none: from anywhere.";
         certificate_name: String = String::new(), " A name that the client's certificate must have; empty: any certificate of `fix.tls_clients`.";

@@ -28,6 +28,9 @@ counters! {
         refused_closed_budget: "Orders and replaces that were refused because a budget is paused, has not begun, or has ended.";
         refused_no_budget: "Orders that were refused because no budget binds them, or too many.";
         refused_unpriced: "Messages that were refused because what they cost at most cannot be told.";
+        refused_value: "Orders and replaces that were refused because they cost more than `order_value_max` of their session.";
+        refused_quantity: "Orders and replaces that were refused because they are larger than `order_quantity_max` of their session.";
+        refused_restricted: "Orders and replaces that were refused because their session may not trade their instrument.";
         refused_duplicate: "Orders, cancels and replaces that were refused because their ClOrdID is in use.";
         refused_no_order: "Replaces that were refused because what they replace is closed or unknown.";
         refused_too_late: "Orders and replaces that were refused because they came too late, or were to be sent again too late.";
@@ -98,6 +101,9 @@ impl FixCounts {
             RefusedFor::ClosedBudget => &self.refused_closed_budget,
             RefusedFor::NoBudget => &self.refused_no_budget,
             RefusedFor::Unpriced => &self.refused_unpriced,
+            RefusedFor::Value => &self.refused_value,
+            RefusedFor::Quantity => &self.refused_quantity,
+            RefusedFor::Restricted => &self.refused_restricted,
             RefusedFor::Duplicate => &self.refused_duplicate,
             RefusedFor::NoOrder => &self.refused_no_order,
             RefusedFor::TooLate => &self.refused_too_late,

@@ -11,6 +11,7 @@ use crate::{
 };
 use door_transport::Dial;
 use door_transport::tls::{ClientOptions, ClientTls, Identity, TlsError};
+use fix::Decimal;
 use fix_session::Schedule;
 
 use weir_config::arrays::{Entry, EntryPlaces, FixSession, FixVenue};
@@ -18,6 +19,7 @@ use weir_config::config::{Config, ConfigError};
 use weir_config::doors::{PEM_BYTES_MAX, fix_connections};
 use weir_config::paths;
 
+use super::caps::Caps;
 use super::credentials;
 
 /// Bytes of a file of passwords.
@@ -408,12 +410,39 @@ fn client(config: &Config, entry: &FixSession, faults: &mut EntryFaults<'_>) -> 
     let mut spec = SessionSpec::new("", "", "");
     (spec.keys, spec.limits, spec.route) = (keys, Some(limits), route);
     (spec.unpriced, spec.refuses_sales) = (entry.unpriced.clone(), refuses_sales);
+    spec.caps = judge_caps(entry, faults);
     spec.source_addresses = ranges.into_iter().flatten().collect();
     spec.certificate_name = certificate.cloned();
     spec.cl_ord_id_prefix.clone_from(&entry.cl_ord_id_prefix);
     spec.firm.clone_from(&entry.firm);
     spec.has_passwords = !entry.password_file.is_empty();
     spec
+}
+
+/// Judges what one order of a client may be at most.
+fn judge_caps(entry: &FixSession, faults: &mut EntryFaults<'_>) -> Caps {
+    for key in ["order_value_max", "order_quantity_max", "restricted"] {
+        if entry.limits == "none" && faults.places.is_set(key) {
+            let text = "is set, and limits is not \"budgets\": no order of the session is judged; set limits = \"budgets\", or leave it out";
+            faults.push(key, text);
+        }
+    }
+    let mut number = |key, text: &str| {
+        let number = Decimal::parse(text.as_bytes()).ok().filter(|number| number.mantissa() > 0);
+        if number.is_none() && !text.is_empty() {
+            let expected = "a decimal number above 0 with at most 18 digits, such as \"250000.50\"";
+            faults.push(key, format!("found {text:?}, expected {expected}"));
+        }
+        number
+    };
+    let value_max = number("order_value_max", &entry.order_value_max);
+    let quantity_max = number("order_quantity_max", &entry.order_quantity_max);
+    let is_symbol = |text: &&String| text.is_empty() || text.contains(char::is_control);
+    if let Some(text) = entry.restricted.iter().find(is_symbol) {
+        let expected = "values of Symbol (55) or SecurityID (48)";
+        faults.push("restricted", format!("found {text:?}, expected {expected}"));
+    }
+    Caps { value_max, quantity_max, restricted: entry.restricted.clone() }
 }
 
 /// Judges what a client may send that has no price here. Returns whether sales without a reference price are refused.
@@ -659,6 +688,21 @@ mod tests {
                 "limits = \"none\"",
                 "limits = \"none\"\nunpriced = [\"E\"]",
                 "10: fix.session.unpriced: is set, and limits is not \"budgets\"",
+            ),
+            (
+                "limits = \"none\"",
+                "limits = \"none\"\norder_value_max = \"5\"",
+                "10: fix.session.order_value_max: is set, and limits is not \"budgets\"",
+            ),
+            (
+                "limits = \"none\"",
+                "limits = \"budgets\"\norder_quantity_max = \"0\"",
+                "10: fix.session.order_quantity_max: found \"0\", expected a decimal number above 0",
+            ),
+            (
+                "limits = \"none\"",
+                "limits = \"budgets\"\nrestricted = [\"X\", \"\"]",
+                "10: fix.session.restricted: found \"\", expected values of Symbol",
             ),
             ("route", "rout", "10: fix.session.rout: there is no such key; did you mean route?"),
         ] {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use fix::Decimal;
 use gate_orders::{Leg, LegAmounts, Refusal};
 use ledger::{Amount, NamedKind, NamedLeg, NamedRefusal, NamedSay};
 use weir_budgets::orders::Unbound;
@@ -47,6 +48,12 @@ pub enum Denied {
         /// What it has left.
         left: Amount,
     },
+    /// It costs more than the session's `order_value_max`.
+    Value(Decimal),
+    /// It is larger than the session's `order_quantity_max`.
+    Quantity(Decimal),
+    /// Its session may not trade it, for this reason.
+    Restricted(&'static str),
     /// A replace names no order of its session.
     NoOrder,
     /// It was sent again, and too late.
@@ -68,6 +75,12 @@ pub enum RefusedFor {
     NoBudget,
     /// What it costs at most cannot be told.
     Unpriced,
+    /// It costs more than one order of its session may.
+    Value,
+    /// It is larger than one order of its session may be.
+    Quantity,
+    /// Its session may not trade its instrument.
+    Restricted,
     /// Its ClOrdID is in use.
     Duplicate,
     /// What it replaces is closed or unknown.
@@ -113,6 +126,9 @@ impl Denied {
             Denied::Order(Refusal::Closed) | Denied::NoOrder => RefusedFor::NoOrder,
             Denied::Unbound(_) => RefusedFor::NoBudget,
             Denied::Order(_) | Denied::Unpriced(_) | Denied::Currency(_) => RefusedFor::Unpriced,
+            Denied::Value(_) => RefusedFor::Value,
+            Denied::Quantity(_) => RefusedFor::Quantity,
+            Denied::Restricted(_) => RefusedFor::Restricted,
             Denied::TooOld => RefusedFor::TooLate,
             Denied::Unanswered => RefusedFor::Unanswered,
             Denied::Journal => RefusedFor::Journal,
@@ -123,6 +139,7 @@ impl Denied {
     #[must_use]
     pub fn order_reason(self, is_42: bool) -> &'static str {
         match self {
+            Denied::Value(_) | Denied::Quantity(_) => "3",
             _ if self.counted() == RefusedFor::Limit => "3",
             Denied::TooOld => "4",
             _ if is_42 => "0",
@@ -153,6 +170,9 @@ impl fmt::Display for Denied {
             Denied::Currency(Leg { budget, unit }) => {
                 write!(f, "budget {budget} counts {unit}: expected an order in that Currency (15)")
             }
+            Denied::Value(max) => write!(f, "order_value_max: {max} of this session"),
+            Denied::Quantity(max) => write!(f, "order_quantity_max: {max} of this session"),
+            Denied::Restricted(why) => f.write_str(why),
             Denied::NoOrder => f.write_str("no order of this session has this OrigClOrdID (41)"),
             Denied::TooOld => f.write_str("sent again too late; send a new order"),
             Denied::Unanswered => f.write_str("the limits were not checked in time; send it again"),
@@ -242,6 +262,9 @@ mod tests {
             (Denied::NoOrder, "99", "0", "no order of this session"),
             (Denied::Order(Refusal::Closed), "99", "0", "the order is closed"),
             (Denied::TooOld, "4", "4", "sent again too late"),
+            (Denied::Value(zero), "3", "3", "order_value_max: 0 of this session"),
+            (Denied::Quantity(zero), "3", "3", "order_quantity_max: 0 of this session"),
+            (Denied::Restricted("the instrument is"), "99", "0", "the instrument is"),
             (Denied::Currency(legs()[0]), "99", "0", "budget 7 counts USD: expected an order in"),
             (Denied::Order(Refusal::Range), "3", "3", "out of range"),
             (Denied::Order(Refusal::Quantity(zero)), "13", "0", "quantity 0: expected more than 0"),

@@ -4,6 +4,7 @@
 //! do waits for it.
 
 pub mod adopting;
+pub mod caps;
 pub mod checkpoints;
 mod comparing;
 pub mod counts;

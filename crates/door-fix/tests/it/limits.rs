@@ -47,6 +47,11 @@ fn sessions(version: &str) -> (Vec<SessionSpec>, Vec<VenueSpec>) {
         (client.limits, client.firm) = (Some(Limits::Budgets), "ACME".into());
         (client.route, client.keys.validation) = (Route::Venue("VENUE".into()), Checks::Off);
         (client.unpriced, client.refuses_sales) = (vec!["AB".into()], name == "B");
+        if name == "B" {
+            let max = |number| fix::Decimal::new(number, 0);
+            (client.caps.value_max, client.caps.quantity_max) = (max(1_000), max(600));
+            client.caps.restricted = vec!["BAD".into()];
+        }
         client
     });
     let mut venue = VenueSpec::new(version, "GATE", "VENUE");
@@ -446,6 +451,11 @@ fn what_is_refused_says_why() {
             "35=G|11=g|41=s|38=5|40=2|44=1|54=2|55=X|".into(),
             "35=9|11=g|37=NONE|39=8|41=s|58=no order of this session has this OrigClOrdID (41)|102=1|434=2|",
         ),
+        (1, order("B1", "v", 100, "10.01"), "|58=order_value_max: 1000 of this session|103=3|"),
+        (1, order("B1", "q", 601, "1"), "|58=order_quantity_max: 600 of this session|103=3|"),
+        (1, order("B1", "r", 1, "1").replace("55=X", "55=BAD"), "|58=the instrument is restricted"),
+        (1, order("B1", "r", 1, "1").replace("55=X", "55=X|48=BAD"), "|58=the instrument is r"),
+        (1, order("B1", "r", 1, "1").replace("55=X|", ""), "|58=Symbol (55): expected one, "),
         (0, "35=E|66=l|".into(), "|58=Unsupported Message Type|372=E|380=3|"),
         (0, "35=U7|".into(), "|58=Unsupported Message Type|372=U7|380=3|"),
     ] {
@@ -627,6 +637,13 @@ fn a_replace_that_is_refused_says_why() {
             (0, of("a", "38=60|44=10|"), known("a", 0, "Duplicate ClOrdID", used)),
             (0, of("e", "38=60|44=10|").replace("41=a", "41=z"), unknown.into()),
             (1, of("f", "38=60|44=10|"), others),
+            (
+                1,
+                of("v", "38=1001|44=1|").replace("41=a", "41=o"),
+                format!(
+                    "35=9|11=v|37=NONE|39=0|41=o|58=order_quantity_max: 600 of this session|102={option}|434=2|"
+                ),
+            ),
         ] {
             gate.says(at, &says);
             assert_eq!(gate.took(at), told, "{says}");
