@@ -33,6 +33,14 @@ const PAGES = [
         .first()
         .waitFor(),
   ],
+  [
+    "/ui/reports?by=campaign,place,day",
+    (page) =>
+      page
+        .getByText(/as of|Nothing was booked/)
+        .first()
+        .waitFor(),
+  ],
   ["/ui/engine", (page) => page.getByText(/sums hold/).waitFor()],
   ["/ui/costs", heading("CPU cost")],
   ["/ui/vault", heading("Vault")],

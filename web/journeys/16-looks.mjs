@@ -14,6 +14,15 @@ const PAGES = [
     `/ui/campaign/${GROUP.first}`,
     (page) => page.getByRole("region", { name: "Books" }).waitFor(),
   ],
+  [
+    "reports",
+    "/ui/reports?by=campaign,place,day",
+    (page) =>
+      page
+        .getByText(/as of|Nothing was booked/)
+        .first()
+        .waitFor(),
+  ],
   ["engine", "/ui/engine", (page) => page.getByText(/sums hold/).waitFor()],
   ["costs", "/ui/costs", (page) => page.getByRole("rowheader").first().waitFor()],
   [

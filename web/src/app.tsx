@@ -14,6 +14,7 @@ import { setTheme, useTheme } from "./ui/theme";
 import { type Page, TOP, addressOf, follow, isNamed, titleOf, usePlace } from "./url/router";
 
 const CampaignPage = lazy(() => import("./campaign/CampaignPage"));
+const ReportsPage = lazy(() => import("./reports/ReportsPage"));
 const EnginePage = lazy(() => import("./engine/EnginePage"));
 const CostsPage = lazy(() => import("./costs/CostsPage"));
 const FixPage = lazy(() => import("./fix/FixPage"));
@@ -96,6 +97,7 @@ export function App({ feed }: { feed: Feed }) {
         <CampaignPage key={place.id} feed={feed} me={me.value} name={place.id} />
       </>
     ),
+    reports: () => <ReportsPage feed={feed} search={place.search} />,
     engine: () => <EnginePage />,
     costs: () => <CostsPage />,
     vault: () => <VaultPage />,

@@ -10,6 +10,7 @@ import type {
   History,
   Node,
   Refusals,
+  Report,
   Vault,
 } from "../src/api/types";
 import { decimalText } from "../src/money/money";
@@ -324,6 +325,27 @@ export const fixMessages: FixMessage[] = [
   { at_us: NOW_MS * 1_000, direction: "in", message: "8=FIX.4.4\u000135=A\u0001554=***\u0001", hex: null },
   { at_us: NOW_MS * 1_000 + 5, direction: "out", message: null, hex: "ff00" },
 ];
+
+const counts = { unit: "USD", impressions: 1_600, clicks: 20, spent: "3.20", ctr: "0.012500", cpm: "2.00" };
+export const report: Report = {
+  as_of_ms: NOW_MS,
+  from_ms: null,
+  to_ms: NOW_MS + 1,
+  kept_from_ms: NOW_MS - 3_600_000,
+  rows: [
+    { campaign: "117", place: "late.example", day: "2026-11-28", ...counts, spent: "0.10", cpc: "0.90" },
+    { campaign: "117", place: "", day: "2026-11-28", ...counts, clicks: 0, spent: "1.50", cpc: null },
+    {
+      campaign: "118",
+      place: "news.example",
+      day: "2026-11-28",
+      ...counts,
+      spent: "1234.567891",
+      cpc: "0.16",
+    },
+  ],
+  totals: [{ ...counts, spent: "1236.167891", cpc: "0.16" }],
+};
 
 export const vault: Vault = {
   listen: "127.0.0.1:7703",

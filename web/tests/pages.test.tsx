@@ -72,6 +72,8 @@ const plainNode = (): typeof node => ({
   "POST /fix/sessions/CLIENT1/resend": () => answers.fixSessions[0],
   "PUT /fix/sessions/VENUE/sequence": () => answers.fixSessions[1],
   "GET /vault": () => answers.vault,
+  // Its amounts are text to the page, too.
+  "GET /report": () => Response.json(answers.report),
   "GET /costs": () => answers.costs,
   "GET /costs/history": () => answers.costHistory,
   "POST /bulk": ({ body }) => answers.bulk((body as Bulk).expected, (body as Bulk).dry_run),
@@ -482,7 +484,7 @@ describe("words", () => {
   it("the list is of budgets, and its switches say what they switch", async () => {
     await show("/ui/");
     const links = [...document.querySelectorAll('nav[aria-label="Pages"] a')].map((link) => link.textContent);
-    expect(links).toEqual(["Budgets", "Engine room", "Vault", "FIX sessions", "Audit log"]);
+    expect(links).toEqual(["Budgets", "Reports", "Engine room", "Vault", "FIX sessions", "Audit log"]);
     expectWords("300 budgets");
     expect(document.title).toBe("Budgets · Weir");
     const switches = [...document.querySelectorAll(".toolbar .choice")].map((one) => one.textContent);
@@ -734,6 +736,27 @@ describe("other pages", () => {
     expectWords("This page broke.", "Engine room");
   });
 
+  it("reports are asked for as the address says, sorted, and kept as a link", async () => {
+    await show("/ui/reports?by=campaign,place,day&days=30&budgets=117,%20acme/gpt-5");
+    const query = () => new URL(sent("GET", "/report").at(-1)!.address, "http://127.0.0.1").searchParams;
+    expect([query().get("by"), query().get("budgets")]).toEqual(["campaign,place,day", "117,acme/gpt-5"]);
+    expect(Number(query().get("from_ms"))).toBeCloseTo(Date.now() - 30 * 86_400_000, -5);
+    const first = () => [...document.querySelectorAll("tbody tr")].map((row) => row.children[1]?.textContent);
+    expect(first()).toEqual(["", "late.example", "none", "news.example"]);
+    await click(button("Spent"));
+    expect(first()).toEqual(["", "news.example", "none", "late.example"]);
+    expectWords("row 17", "1\u202f234.567891", "1.25 %", "complete from");
+    await click(button("CPC"));
+    expect(first()).toEqual(["", "late.example", "news.example", "none"]);
+    await click(button("Campaign"));
+    expect(query().get("by")).toBe("place,day");
+    expect(location.search).toBe("?by=place,day&days=30&budgets=117%2C%20acme%2Fgpt-5");
+    node["GET /report"] = () =>
+      Response.json({ ...answers.report, rows: [], totals: [], kept_from_ms: null });
+    await click(button("Hours"));
+    expectWords("Nothing was booked", "No impression was counted yet");
+  });
+
   it("a node that does not answer is told, with a way to try again", async () => {
     node["GET /node"] = () => Response.json({ title: "stopping", detail: "the node stops" }, { status: 503 });
     await show("/ui/engine");
@@ -743,7 +766,7 @@ describe("other pages", () => {
   it("the badge speaks of what the page asked for, not of a table that it does not show", async () => {
     const badge = () => document.querySelector<HTMLElement>(".freshness")!;
     const waiting = new Feed("ws://127.0.0.1/v1/live", () => null);
-    for (const page of ["engine", "costs", "vault", "fix", "audit"]) {
+    for (const page of ["reports", "engine", "costs", "vault", "fix", "audit"]) {
       await show(`/ui/${page}`, waiting);
       expect([page, badge().dataset.fresh, badge().textContent]).toEqual([
         page,

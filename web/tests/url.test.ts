@@ -125,6 +125,7 @@ describe("addresses", () => {
     ["/ui", "campaigns", ""],
     ["/ui/campaign/17", "campaign", "17"],
     ["/ui/engine", "engine", ""],
+    ["/ui/reports", "reports", ""],
     ["/ui/vault", "vault", ""],
     ["/ui/engine/1", "unknown", ""],
     ["/ui/fix", "fix", ""],

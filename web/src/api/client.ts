@@ -16,10 +16,14 @@ import type {
   Node,
   Problem,
   Refusals,
+  Report,
   Vault,
 } from "./types";
 
 const TOKEN = "weir.token";
+
+/** Of a report: some 200,000 rows. */
+const SHOWN_BYTES_MOST = 32_000_000;
 
 /** Told by any call that the node does not know the token, or knows it no longer. */
 export const SIGNED_OUT = "weir:signed-out";
@@ -106,6 +110,21 @@ export const api = {
     const path = `/budgets/${id}/history?from_ms=${Math.round(fromMs)}&to_ms=${Math.round(toMs)}`;
     return historyInBase(await read<History>(path, signal));
   },
+  /** `query` of docs/api.md, section 3.11. */
+  async report(query: string, signal?: AbortSignal): Promise<Report> {
+    const response = await call(`/report${query}`, signal === undefined ? {} : { signal });
+    if (Number(response.headers.get("content-length")) > SHOWN_BYTES_MOST) {
+      void response.body?.cancel();
+      throw new ApiError({
+        type: "about:blank",
+        title: "too long to be shown",
+        status: 0,
+        detail: "ask for less time, for some budgets or by less, or take it with weir report --format csv",
+      });
+    }
+    return (await response.json()) as Report;
+  },
+  reportCsv: async (query: string): Promise<Blob> => (await call(`/report.csv${query}`, {})).blob(),
   refusals: (id: string, signal?: AbortSignal) => read<Refusals>(`/budgets/${id}/refusals`, signal),
   audit: (query: string, signal?: AbortSignal) =>
     read<{ records: AuditRecord[]; next: string | null }>(`/audit${query}`, signal),

@@ -391,6 +391,39 @@ export interface Vault {
   next: string | null;
 }
 
+/** What was counted, in one unit. Amounts are decimal text. */
+export interface ReportCounts {
+  unit: string;
+  impressions: number;
+  clicks: number;
+  spent: string;
+  /** Null without a divisor, as all that follows. */
+  ctr: string | null;
+  cpm: string | null;
+  cpc: string | null;
+}
+
+/** What was not asked for is not in it. */
+export interface ReportRow extends ReportCounts {
+  campaign?: string;
+  exchange?: string;
+  place?: string;
+  creative?: string;
+  country?: string;
+  hour?: string;
+  day?: string;
+}
+
+export interface Report {
+  as_of_ms: number;
+  from_ms: number | null;
+  to_ms: number;
+  /** Hours from then on are complete; null: nothing was counted yet. */
+  kept_from_ms: number | null;
+  rows: ReportRow[];
+  totals: ReportCounts[];
+}
+
 /** The cost sheet, as `weir costs --json` prints it. */
 export interface Costs {
   title: string;

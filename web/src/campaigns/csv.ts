@@ -3,6 +3,7 @@ import { PACINGS, PERIODS, REASONS, STATUSES, VERDICTS } from "../live/codes";
 import { type Table, paceOf, tightestWindow, windowPart } from "../live/table";
 import { type Column, columnOf, periodOf } from "../grid/columns";
 import { decimalText } from "../money/money";
+import { saveFile } from "../ui/save";
 import { isoTime } from "../ui/time";
 import { Bytes } from "./bytes";
 
@@ -170,9 +171,8 @@ export async function saveCsv(
       sinceMs = performance.now();
     }
   }
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob(parts, { type: "text/csv" }));
-  link.download = `weir-${isoTime(asOfMs).replaceAll(":", "") || "campaigns"}.csv`;
-  link.click();
-  URL.revokeObjectURL(link.href);
+  saveFile(
+    new Blob(parts, { type: "text/csv" }),
+    `weir-${isoTime(asOfMs).replaceAll(":", "") || "campaigns"}.csv`,
+  );
 }
