@@ -33,12 +33,13 @@ mod event;
 mod exact;
 mod executions;
 mod order;
-
+mod price;
 mod sums;
 mod versions;
 
 pub use codec::BytesError;
 pub use event::{Amendment, Check, Event, ExecId, Execution, Size, Version};
 pub use order::{Alarm, Effect, LEGS_MAX, Leg, Order, PENDING_MAX, Refusal, Standing};
+pub use price::{NoPrice, Pricing};
 pub use sums::LegAmounts;
 pub use versions::Phase;

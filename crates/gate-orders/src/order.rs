@@ -177,16 +177,22 @@ impl Order {
     pub fn standing(&self) -> Standing {
         let spent = self.versions.spent(&self.sums, self.multiplier).unwrap_or(self.sums.total);
         let is_open = self.versions.phase == Phase::Open;
-        let (size, open) = match self.versions.cost {
-            Some(Cost::Quantity { quantity, price }) => {
+        let open = match self.versions.cost {
+            Some(Cost::Quantity { quantity, .. }) => {
                 let left = if is_open { quantity.saturating_sub(spent.quantity).max(0) } else { 0 };
-                let size = decimal(quantity).map(|quantity| Size::Quantity { quantity, price });
-                (size, decimal(left))
+                decimal(left)
             }
-            Some(Cost::Cash(money)) => (decimal(money).map(Size::Cash), None),
-            None => (None, None),
+            Some(Cost::Cash(_)) | None => None,
         };
+        let size = self.versions.cost.and_then(Cost::size);
         Standing { size, executed: decimal(spent.quantity), open }
+    }
+
+    /// Returns what a version costs that waits for the venue's answer.
+    #[must_use]
+    pub fn pending(&self, number: u64) -> Option<Size> {
+        let found = self.versions.pending.iter().find(|known| known.number == number)?;
+        found.cost.size()
     }
 
     /// Returns the amounts of each budget, absolute: the order's named hold.

@@ -3,7 +3,7 @@
 use fix::Decimal;
 
 use crate::event::Size;
-use crate::exact::{Exact, exact, value};
+use crate::exact::{Exact, decimal, exact, value};
 use crate::sums::Sums;
 
 /// What a version may cost: a [`Size`] that was judged.
@@ -21,6 +21,16 @@ impl Cost {
             }
             Size::Cash(money) => Cost::Cash(exact(*money)),
         }
+    }
+
+    /// Returns what it was judged from; `None` beyond 18 digits.
+    pub(crate) fn size(self) -> Option<Size> {
+        Some(match self {
+            Cost::Quantity { quantity, price } => {
+                Size::Quantity { quantity: decimal(quantity)?, price }
+            }
+            Cost::Cash(money) => Size::Cash(decimal(money)?),
+        })
     }
 
     /// Returns what may still be executed after `spent`; `None` where it does not fit.
