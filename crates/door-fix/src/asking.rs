@@ -14,6 +14,7 @@ use fix::{Framing, Message, Timestamp, frame};
 use fix_session::{MessageStore, MessageStores};
 use ledger::{NamedAnswer, NamedSay};
 use weir_budgets::orders::OrderIndex;
+use weir_budgets::prices::Prices;
 
 use crate::door::{Clock, Door, Happening, Line};
 use crate::exposure::{self, Exposure};
@@ -22,6 +23,7 @@ use crate::ids::key;
 use crate::line_up::{Grant, Granted, Progress, Waiter};
 use crate::passing::UNSUPPORTED_TYPE;
 use crate::peer::Guard;
+use crate::prices::{PriceTerms, Quote};
 use crate::refusal::{Cause, status};
 use crate::rows::{HoldChange, RowPlace, Unknown};
 use crate::sayings::{Saying, ToLedger, cut};
@@ -66,10 +68,9 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         }
         let (session, mut legs) = (&seat.keys.name, std::mem::take(&mut self.legs));
         let of = (session.as_str(), seat.firm());
-        let made = exposure::order(message, of, seat.refuses_sales(), &self.orders, &mut legs);
-        let made = made.and_then(|order| {
-            seat.judge_caps(message, b"", order.standing().size).map(|()| order)
-        });
+        let made = exposure::order(message, of, self.quote(seat, clock), &self.orders, &mut legs);
+        let made = made
+            .and_then(|order| seat.judge_caps(message, b"", order.standing().size).map(|()| order));
         let label = format!("{session} {}", String::from_utf8_lossy(id));
         self.legs = legs;
         let order = match made {
@@ -90,7 +91,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         if self.seats[at].next().is_some_and(|venue| self.is_too_old(venue, message, clock)) {
             return Progress::Denied(Denied::TooOld);
         }
-        match self.judge_replace(at, message) {
+        match self.judge_replace(at, message, clock) {
             Ok(Some((grant, say))) => {
                 self.sayings.begin_replace(grant.key);
                 let ask = Saying::Ask { client: at, grant: Box::new(grant) };
@@ -106,6 +107,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         &self,
         at: usize,
         message: &Message<'_>,
+        clock: Clock,
     ) -> Result<Option<(Grant, NamedSay)>, Denied> {
         let seat = &self.seats[at];
         let [id, original] =
@@ -120,7 +122,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         }
         let place = book.place(&original).ok_or(Denied::NoOrder)?;
         let (head, order, label) = book.order_at(place).ok_or(Denied::NoOrder)?;
-        let version = exposure::replace(message, (&head, &order), seat.refuses_sales())?;
+        let version = exposure::replace(message, (&head, &order), self.quote(seat, clock))?;
         seat.judge_caps(message, head.symbol, Some(version.size))?;
         let asked = order.ask(&version).map_err(Denied::Order)?;
         let amounts = order
@@ -129,8 +131,24 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
             .map(|((budget, now), (_, then))| (budget, limits::raised(now, then)));
         let key = head.key.ok_or(Denied::NoOrder)?;
         let say = limits::ask(key, cut(&label), amounts);
-        let what = Granted::Replace(place, order.legs().into());
+        let what = Granted::Replace(place, order.legs().into(), version.size);
         Ok(Some((Grant { key, venue, what }, say)))
+    }
+
+    /// Returns what prices a client's order.
+    fn quote<'q>(&'q self, seat: &'q Seat, clock: Clock) -> Quote<'q> {
+        let (caps, now_ms) = (seat.caps(), clock.unix_us.div_euclid(1_000));
+        Quote { references: &self.references, now_ms, refuses_sales: seat.refuses_sales(), caps }
+    }
+
+    /// Says how prices are used.
+    pub fn set_price_terms(&mut self, terms: PriceTerms) {
+        self.references.terms = terms;
+    }
+
+    /// Takes what symbols cost from now on; returns what they did before, for somebody else to free.
+    pub fn set_prices(&mut self, prices: Arc<Prices>) -> Arc<Prices> {
+        std::mem::replace(&mut self.references.file, prices)
     }
 
     /// Reports whether an order that is sent again (43=Y) was made longer ago than the venue is to get one.
@@ -171,7 +189,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
 
     /// Passes a replace on that was granted, if its order still takes it.
     fn replace(&mut self, at: usize, message: &Message<'_>, grant: Box<Grant>, clock: Clock) {
-        let (key, judged) = (grant.key, self.judge_replace(at, message));
+        let (key, judged) = (grant.key, self.judge_replace(at, message, clock));
         let mut grant = Some(grant);
         match judged {
             Ok(Some((now, _))) if now.key != key => {
@@ -276,7 +294,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         let Grant { key, venue, what } = *grant;
         match what {
             Granted::Order(order) => self.sayings.end(key, &order),
-            Granted::Replace(place, _) => self.end_replace((venue, place, key), true),
+            Granted::Replace(place, ..) => self.end_replace((venue, place, key), true),
         }
     }
 
@@ -392,7 +410,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         let progress = match answer {
             Ok(_) => Progress::Granted(grant),
             Err(refusal) => {
-                if let Granted::Replace(place, _) = grant.what {
+                if let Granted::Replace(place, ..) = grant.what {
                     self.end_replace((grant.venue, place, grant.key), false);
                 }
                 Progress::Denied(Denied::of(refusal, grant.legs()))

@@ -624,7 +624,7 @@ mod tests {
                 book.open(&id, new, (&head, &order), store)
             }
             b"G" => {
-                let said = crate::rows::Said::Replace(&message, text(11));
+                let said = crate::rows::Said::Replace(&message, text(11), None);
                 book.join([&id, &original], new, said, store)
             }
             b"F" => book.join([&id, &original], new, crate::rows::Said::Cancel, store),

@@ -16,6 +16,7 @@ use crate::config::FixSessions;
 use crate::gate::limits::RefusedFor;
 use crate::half_logons::HalfLogons;
 use crate::ids::Claims;
+use crate::prices::References;
 use crate::peer::{Admission, Guard, Peer};
 use crate::sayings::Sayings;
 use crate::seat::{Behind, Seat};
@@ -217,6 +218,7 @@ pub struct Door<S, G> {
     pub(crate) claims: Claims,
     /// How many answers to orders were made here; part of their ids.
     pub(crate) refused_orders: u64,
+    pub(crate) references: References,
     /// Which budgets bind orders.
     pub(crate) orders: Arc<OrderIndex>,
     /// Work space: those of one order.
@@ -260,6 +262,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
             spare_bytes: Vec::new(),
             claims: Claims::default(),
             refused_orders: 0,
+            references: References::default(),
             orders: Arc::default(),
             legs: Vec::new(),
             sayings: Sayings::default(),

@@ -1,12 +1,13 @@
 //! What a client's message may cost at most, and which budgets that is held in.
 
 use fix::{Decimal, Message, Tag};
-use gate_orders::{Leg, Order, Size, Version};
+use gate_orders::{Leg, Order, Version};
 use money::Unit;
 use weir_budgets::orders::{OrderIndex, OrderKeys, Side};
 
 use crate::gate::limits::Denied;
 use crate::head::Head;
+use crate::prices::Quote;
 use crate::report::{decimal, text};
 
 /// What a client's message does to what its firm may owe.
@@ -36,14 +37,13 @@ impl Exposure {
 }
 
 /// Fields that say whose an order is and what it costs. One that appears twice could be read otherwise by the venue.
-const JUDGED: [Tag; 11] = [1, 11, 15, 38, 40, 41, 44, 54, 55, 152, 423];
+const JUDGED: [Tag; 12] = [1, 11, 15, 38, 40, 41, 44, 54, 55, 99, 152, 423];
 
 /// Longest ClOrdID (11).
 const ID_BYTES_MAX: usize = 255;
 
 /// Fields whose meaning for the price is not known here: discretion, pegs, legs, contracts.
-const UNKNOWN: [(Tag, &str); 6] = [
-    (152, "CashOrderQty (152) is not supported yet with limits"),
+const UNKNOWN: [(Tag, &str); 5] = [
     (211, "PegOffsetValue (211) is not supported with limits"),
     (231, "ContractMultiplier (231) is not supported with limits"),
     (388, "DiscretionInst (388) is not supported with limits"),
@@ -58,18 +58,19 @@ const UNKNOWN: [(Tag, &str); 6] = [
 pub(crate) fn order(
     message: &Message<'_>,
     (session, firm): (&str, &str),
-    refuses_sales: bool,
+    quote: Quote<'_>,
     index: &OrderIndex,
     legs: &mut Vec<Leg>,
 ) -> Result<Order, Denied> {
-    let size = size(message)?;
+    judge(message)?;
     let value = |tag| text(message, tag).unwrap_or_default();
     let side = Side::of_order(value(54));
     let side = side.ok_or(Denied::Unpriced("Side (54): expected 1, 2, 5 or 6 with limits"))?;
     let (session, firm) = (session.as_bytes(), firm.as_bytes());
     let keys = OrderKeys { account: value(1), session, firm, symbol: value(55), side };
     index.bind(&keys, legs).map_err(Denied::Unbound)?;
-    judge_legs(message, side, refuses_sales, legs)?;
+    judge_currency(message, legs)?;
+    let size = quote.size(message, (side, value(55), legs))?;
     let one = Decimal::new(1, 0).ok_or(Denied::Unanswered)?;
     Order::open(legs, one, &Version { number: 0, size }).map_err(Denied::Order)
 }
@@ -81,13 +82,13 @@ pub(crate) fn order(
 pub(crate) fn replace(
     message: &Message<'_>,
     (head, order): (&Head<'_>, &Order),
-    refuses_sales: bool,
+    quote: Quote<'_>,
 ) -> Result<Version, Denied> {
     if head.key.is_none() {
         let why = "the order was sent without limits: cancel it, and send a new one";
         return Err(Denied::Unpriced(why));
     }
-    let size = size(message)?;
+    judge(message)?;
     for (tag, of_order) in [(1, head.account), (54, head.side), (55, head.symbol)] {
         if text(message, tag).is_some_and(|value| value != of_order) {
             let why = "Account (1), Side (54) or Symbol (55) is not the order's: cancel it";
@@ -95,28 +96,19 @@ pub(crate) fn replace(
         }
     }
     let side = Side::of_order(head.side).unwrap_or(Side::Sell);
-    judge_legs(message, side, refuses_sales, order.legs())?;
+    judge_currency(message, order.legs())?;
+    let size = quote.size(message, (side, head.symbol, order.legs()))?;
     Ok(Version { number: head.last + 1, size })
 }
 
-/// Judges what an order's budgets count: its money is theirs, and a sale has a price.
-fn judge_legs(
-    message: &Message<'_>,
-    side: Side,
-    refuses_sales: bool,
-    legs: &[Leg],
-) -> Result<(), Denied> {
+/// Judges whether the money that an order's budgets count is its own.
+fn judge_currency(message: &Message<'_>, legs: &[Leg]) -> Result<(), Denied> {
     let currency = text(message, 15);
     let is_other = |leg: &&Leg| match leg.unit {
         Unit::Currency(code, _) => currency.is_some_and(|own| code.as_str().as_bytes() != own),
         _ => false,
     };
-    legs.iter().find(is_other).map_or(Ok(()), |leg| Err(Denied::Currency(*leg)))?;
-    let counts_money = legs.iter().any(|leg| matches!(leg.unit, Unit::Currency(..)));
-    if refuses_sales && counts_money && side != Side::Buy {
-        return Err(Denied::Unpriced("no reference price: a sale needs one here"));
-    }
-    Ok(())
+    legs.iter().find(is_other).map_or(Ok(()), |leg| Err(Denied::Currency(*leg)))
 }
 
 /// Reports whether a report (8) says that something was executed.
@@ -140,8 +132,8 @@ pub(crate) fn unknown(
     Order::unknown(legs, Decimal::new(1, 0)?).ok()
 }
 
-/// Reads the quantity and the price of an order at which it is held.
-fn size(message: &Message<'_>) -> Result<Size, Denied> {
+/// Judges whether the fields of an order can be read and mean what is known here.
+fn judge(message: &Message<'_>) -> Result<(), Denied> {
     if message.fault().is_some() || repeats(message) {
         return Err(Denied::Unpriced("a field of the order appears twice, or cannot be read"));
     }
@@ -157,14 +149,7 @@ fn size(message: &Message<'_>) -> Result<Size, Denied> {
     if text(message, 854).is_some_and(|quantity_type| quantity_type != b"0") {
         return Err(Denied::Unpriced("QtyType (854): expected 0, units, with limits"));
     }
-    // A stop limit may be triggered at any time.
-    if !matches!(text(message, 40), Some(b"2" | b"4" | b"B")) {
-        return Err(Denied::Unpriced("no reference price: expected an order with a limit (40=2)"));
-    }
-    let quantity = decimal(message, 38);
-    let quantity = quantity.ok_or(Denied::Unpriced("OrderQty (38): expected a number"))?;
-    let price = decimal(message, 44).ok_or(Denied::Unpriced("Price (44): expected a number"))?;
-    Ok(Size::Quantity { quantity, price })
+    Ok(())
 }
 
 /// Reports whether a field that is judged appears twice.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use gate_orders::{Leg, Order};
+use gate_orders::{Leg, Order, Size};
 
 use crate::gate::limits::Denied;
 use crate::rows::RowPlace;
@@ -27,15 +27,20 @@ pub(crate) struct Grant {
 pub(crate) enum Granted {
     /// A new order.
     Order(Order),
-    /// A replace of the order at this place, which has these legs.
-    Replace(RowPlace, Box<[Leg]>),
+    /// A replace of the order at this place, which has these legs, to this.
+    Replace(RowPlace, Box<[Leg]>, Size),
 }
 
 impl Grant {
+    /// What a replace makes of its order.
+    pub(crate) fn size(&self) -> Option<Size> {
+        if let Granted::Replace(.., size) = self.what { Some(size) } else { None }
+    }
+
     pub(crate) fn legs(&self) -> &[Leg] {
         match &self.what {
             Granted::Order(order) => order.legs(),
-            Granted::Replace(_, legs) => legs,
+            Granted::Replace(_, legs, _) => legs,
         }
     }
 }

@@ -323,8 +323,8 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
                         }
                     }
                     b"G" if is_order => {
-                        *grant = None;
-                        book.join(ids, new, Said::Replace(message, text), store)
+                        let granted = grant.take().and_then(|grant| grant.size());
+                        book.join(ids, new, Said::Replace(message, text, granted), store)
                     }
                     b"F" if is_order => book.join(ids, new, Said::Cancel, store),
                     _ => book.note(id, new.0, state, clock.ms, store),
@@ -424,6 +424,9 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         let targets = self.targets(at, message);
         let unknown = self.unknown(at, (message, &targets), clock);
         self.note_changes(at, (message, unknown), clock);
+        if targets.iter().any(|client| self.seats[*client].is_limited()) {
+            self.references.note(message, clock.unix_us.div_euclid(1_000));
+        }
         if targets.is_empty() {
             // What cannot be kept fails its step, and comes again.
             let kept = self.try_book(at, |book, store| book.keep(message.frame().bytes(), store));

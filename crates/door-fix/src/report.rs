@@ -44,11 +44,11 @@ pub(crate) fn head<'m>(message: &Message<'m>, id: &'m [u8], key: Option<u128>) -
 
 /// Reads a replace (G) as the next version of an order.
 pub(crate) fn replace<'m>(
-    message: &Message<'m>,
+    (message, granted): (&Message<'m>, Option<Size>),
     id: &'m [u8],
     head: &mut Head<'m>,
 ) -> Option<Event> {
-    let size = size(message)?;
+    let size = granted.or_else(|| size(message))?;
     head.last += 1;
     head.waits.push((head.last, id));
     Some(Event::Sent(Version { number: head.last, size }))
@@ -87,8 +87,8 @@ pub(crate) fn events<'m>(
         b"G" | b"H" => {
             events.extend(amendment(message, order, kind == b"H", check).map(Event::Amended));
         }
-        b"5" if knows => events.extend(accepted(message, id, head)),
-        b"5" | b"D" | b"L" => events.extend(restated(message, order)),
+        b"5" if knows => events.extend(accepted(message, id, head, order)),
+        b"5" | b"D" | b"L" => events.extend(restated(message, head, order)),
         _ => {}
     }
     if !matches!(kind, b"F" | b"G" | b"H") {
@@ -105,7 +105,7 @@ pub(crate) fn events<'m>(
 }
 
 /// ExecType (150) as FIX 4.4 has it. FIX 4.2 says with ExecTransType (20) what a report is.
-fn kind<'m>(message: &Message<'m>) -> &'m [u8] {
+pub(crate) fn kind<'m>(message: &Message<'m>) -> &'m [u8] {
     match (text(message, 20), text(message, 150).unwrap_or_default()) {
         (Some(b"1"), _) => b"H",
         (Some(b"2"), _) => b"G",
@@ -147,15 +147,41 @@ fn amendment(
 }
 
 /// Reads that a version is the venue's from now on. One that was before says nothing new.
-fn accepted<'m>(message: &Message<'m>, id: &'m [u8], head: &mut Head<'m>) -> Option<Event> {
+fn accepted<'m>(
+    message: &Message<'m>,
+    id: &'m [u8],
+    head: &mut Head<'m>,
+    order: &Order,
+) -> Option<Event> {
     let number = head.waits.iter().find(|wait| wait.1 == id)?.0;
     head.id = id;
     head.waits.retain(|wait| wait.0 > number);
+    if let Some(sent) = order.pending(number).filter(|_| head.key.is_some()) {
+        return Some(Event::Accepted { number, size: reported(message, head, sent) });
+    }
     let is_whole = text(message, 44).is_some() || text(message, 38).is_none();
     Some(Event::Accepted { number, size: size(message).filter(|_| is_whole) })
 }
 
-fn restated(message: &Message<'_>, order: &Order) -> Option<Event> {
+/// Reads what an order is from now on that is held as `before`, by a report that may say less of it; `None` of one
+/// that says no amount. What may be executed at the market stays held at the price that was found for that.
+fn reported(message: &Message<'_>, head: &Head<'_>, before: Size) -> Option<Size> {
+    let Size::Quantity { price: held, .. } = before else {
+        return decimal(message, 152).map(Size::Cash);
+    };
+    let has_limit = !matches!(text(message, 40), Some(b"1" | b"3" | b"5"));
+    let limit = decimal(message, 44).filter(|price| has_limit && price.mantissa() > 0);
+    let price = match limit {
+        Some(limit) if head.side == b"1" => limit,
+        limit => limit.map_or(held, |limit| limit.max(held)),
+    };
+    Some(Size::Quantity { quantity: decimal(message, 38)?, price })
+}
+
+fn restated(message: &Message<'_>, head: &Head<'_>, order: &Order) -> Option<Event> {
+    if let Some(before) = order.standing().size.filter(|_| head.key.is_some()) {
+        return reported(message, head, before).map(Event::Restated);
+    }
     let mut size = size(message)?;
     if let (Size::Quantity { price, .. }, None) = (&mut size, text(message, 44))
         && let Some(Size::Quantity { price: before, .. }) = order.standing().size
@@ -165,7 +191,7 @@ fn restated(message: &Message<'_>, order: &Order) -> Option<Event> {
     Some(Event::Restated(size))
 }
 
-fn unix_ms(message: &Message<'_>) -> i64 {
+pub(crate) fn unix_ms(message: &Message<'_>) -> i64 {
     let time = |tag| text(message, tag).and_then(Timestamp::parse).map(Timestamp::unix_ms);
     time(60).or_else(|| time(52)).unwrap_or(0)
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use fix::Message;
-use gate_orders::{Alarm, Event, Leg, LegAmounts, Order, Phase, Standing};
+use gate_orders::{Alarm, Event, Leg, LegAmounts, Order, Phase, Size, Standing};
 
 use crate::head::Head;
 use crate::known::Whose;
@@ -158,8 +158,8 @@ impl Held {
 pub(crate) enum Said<'m> {
     /// A report (8, 9), whose ClOrdID is one of the order's or not.
     Report(&'m Message<'m>, bool),
-    /// A replace (G) is sent, with its ClOrdID as the venue has it.
-    Replace(&'m Message<'m>, &'m [u8]),
+    /// A replace (G) is sent, with its ClOrdID as the venue has it, and what its budgets granted.
+    Replace(&'m Message<'m>, &'m [u8], Option<Size>),
     /// A cancel is sent.
     Cancel,
     /// The message with this ClOrdID was rejected.
@@ -175,8 +175,8 @@ impl<'m> Said<'m> {
         let mut next = before.clone();
         let mut events: Vec<Event> = match *self {
             Said::Report(message, knows) => report::events(message, &mut next, order, knows),
-            Said::Replace(message, id) => {
-                report::replace(message, id, &mut next).into_iter().collect()
+            Said::Replace(message, id, size) => {
+                report::replace((message, size), id, &mut next).into_iter().collect()
             }
             Said::Cancel => Vec::new(),
             Said::Rejected(id) => report::rejected(id, &mut next).into_iter().collect(),

@@ -12,6 +12,7 @@ use table::Secret;
 use crate::book::Book;
 use crate::config::{Checked, Kind, Limits, Route, SessionKeys, SessionSpec};
 use crate::door::Refused;
+use crate::gate::caps::Caps;
 use crate::gate::limits::Denied;
 use crate::line_up::LineUp;
 use crate::passing::{Passed, Passing};
@@ -182,6 +183,11 @@ impl Seat {
         size: Option<Size>,
     ) -> Result<(), Denied> {
         self.spec.as_ref().map_or(Ok(()), |spec| spec.caps.judge(message, known, size))
+    }
+
+    /// Returns what one order of a client may be.
+    pub(crate) fn caps(&self) -> Option<&Caps> {
+        self.spec.as_ref().map(|spec| &spec.caps)
     }
 
     /// Reports whether sales are refused that have no reference price.

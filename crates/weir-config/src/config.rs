@@ -277,6 +277,9 @@ config! {
         messages_keep_days: u64 = 30, [1..=3_650], " Messages of sessions are kept this long at most, days; those that a peer may still ask for are always kept.";
         messages_bytes_max: u64 = 10_737_418_240, [1 << 20..=1 << 44], " Messages of a session are kept up to this many bytes.";
         orders_max: usize = 1_048_576, [1..=16_777_216], " Maximum open orders of a venue, each of about 200 bytes of memory; further ones are refused, cancels and reports pass.";
+        reference_prices: String = String::new(), " File of what symbols cost, by which orders without a limit are held: JSON lines such as `{\"symbol\":\"ACME\",\"price\":\"187.25\"}`, read again when it changes. Empty: their last executions alone count.";
+        reference_max_age_s: u64 = 3_600, [1..=31_536_000], " How long the last execution of a symbol, and a line of `reference_prices` with a time `at`, count as its price, seconds.";
+        collar_bp: u32 = 500, [0..=100_000], " How far above its reference price an order that may be executed at the market is held, basis points: 500 = 5 %.";
     }
     keys ("The keys door: bulk encryption over HTTP, for clients of Transit (OpenBao, Vault).") {
         listen: Listen = Listen::by_default(7703), " Address of the keys door, or `\"\"`: the door is off. Beyond loopback `tls_cert`, `tls_key` and `tokens_file` are required.";

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender as Commands, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant as Monotonic, SystemTime};
+use std::time::Duration;
 
 use ledger::{BudgetSpec, EditReason, SpecError};
 use money::Instant;
@@ -27,84 +27,26 @@ use weir_node::memory::{self, Part};
 use crate::StartError;
 use crate::admin::Status;
 use crate::file_changes::FileTerms;
+use crate::looks::{FileCheck, GONE_LOOKS, Looks, Stamp, is_old, stamp};
+use crate::prices;
 
 /// How long the bank's answer is waited for. It comes within milliseconds; a disk may need longer.
 const ANSWER_WAIT: Duration = Duration::from_secs(10);
 
-/// Steps of time stamps are shorter on every file system: 2 s on FAT, 1 s on old ones, milliseconds elsewhere.
-const STAMP_STEP: Duration = Duration::from_millis(2_100);
 /// A start looks at a file that changes so many times before it goes on without it.
 const FIRST_LOOKS_MAX: u32 = 20;
 /// Longest pause between two looks of a start.
 const FIRST_LOOK_MAX: Duration = Duration::from_millis(500);
 /// After so many looks at a file that goes on changing it is told, and again after as many.
 const RESTLESS_LOOKS: u32 = 20;
-/// A file that so many looks miss is gone, and told so; one that is being replaced may be missing for a moment.
-const GONE_LOOKS: u32 = 2;
 /// Budgets that the bank is asked for at once.
 const PAGE: u32 = 4_096;
-
-/// What tells that a file changed: when its bytes did, and its inode, in seconds and nanoseconds; its size and its inode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
-    modified: (i64, i64),
-    changed: (i64, i64),
-    len: u64,
-    inode: u64,
-}
-
-/// What was seen of the file. It is to be read at the second look that finds the same stamp.
-#[derive(Debug, Default)]
-struct Looks {
-    /// What was judged last.
-    judged: Option<Stamp>,
-    /// What the last look saw, where it is newer.
-    seen: Option<Stamp>,
-    /// Looks since the file began to change.
-    restless: u32,
-}
-
-impl Looks {
-    /// Is the file to be read now? One that is gone for a moment is being replaced; one that stays away ends nothing.
-    fn is_still(&mut self, now: Option<Stamp>) -> bool {
-        let Some(stamp) = now.filter(|stamp| self.judged != Some(*stamp)) else {
-            (self.seen, self.restless) = (None, 0);
-            return false;
-        };
-        self.restless += 1;
-        self.seen.replace(stamp) == Some(stamp)
-    }
-
-    /// What was read is what had this stamp.
-    fn judged(&mut self, stamp: Stamp) {
-        *self = Looks { judged: Some(stamp), ..Looks::default() };
-    }
-
-    /// The file is to be read again, changed or not.
-    fn forget(&mut self) {
-        *self = Looks::default();
-    }
-}
-
-/// Bytes that were read, to be compared with the file once more: a change within one step of the time stamps leaves no other
-/// trace.
-#[derive(Debug)]
-struct FileCheck {
-    sum: u32,
-    read_at: Monotonic,
-}
-
-impl FileCheck {
-    fn of(bytes: &[u8]) -> FileCheck {
-        FileCheck { sum: crc32c::crc32c(bytes), read_at: Monotonic::now() }
-    }
-}
 
 /// The running watcher.
 #[derive(Debug)]
 pub(crate) struct Watcher {
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<()>,
+    threads: Vec<JoinHandle<()>>,
     edits: Edits,
 }
 
@@ -200,6 +142,7 @@ impl Watcher {
             watch.hand_over(file, campaign_index);
         }
         watch.starting = false;
+        let prices = prices::watch(config, watch.status.fix(), &stop)?;
         let stopped = Arc::clone(&stop);
         let thread = spawn("watcher", move || {
             while !stopped.load(Ordering::Acquire) {
@@ -207,7 +150,7 @@ impl Watcher {
                 watch.look();
             }
         })?;
-        Ok(Watcher { stop, thread, edits })
+        Ok(Watcher { stop, threads: prices.into_iter().chain([thread]).collect(), edits })
     }
 
     /// The configuration, and changes of it.
@@ -218,8 +161,10 @@ impl Watcher {
     /// No budget changes any more.
     pub(crate) fn stop(self) {
         self.stop.store(true, Ordering::Release);
-        self.thread.thread().unpark();
-        let _ = self.thread.join();
+        for thread in self.threads {
+            thread.thread().unpark();
+            let _ = thread.join();
+        }
         self.edits.stop();
     }
 }
@@ -257,8 +202,8 @@ impl Watch {
         self.miss(stamp.is_none());
         if self.looks.is_still(stamp) {
             stamp.into_iter().for_each(|stamp| self.take(stamp));
-        } else if self.looks.restless == 0 {
-            self.prove(stamp);
+        } else if self.looks.is_at_rest() {
+            self.prove();
         } else if self.looks.restless.is_multiple_of(RESTLESS_LOOKS) {
             let file = self.path.display();
             tracing::warn!(%file, "the budgets file keeps changing: it is read once two looks find it unchanged");
@@ -295,13 +240,8 @@ impl Watch {
         }
     }
 
-    /// Reads a file a second time, once no change can have the time stamp of the first.
-    fn prove(&mut self, now: Option<Stamp>) {
-        let Some(proof) = self.proof.take_if(|proof| proof.read_at.elapsed() > STAMP_STEP) else {
-            return;
-        };
-        let bytes = now.and_then(|_| budgets::bytes(&self.path).ok());
-        if bytes.is_some_and(|bytes| crc32c::crc32c(&bytes) != proof.sum) {
+    fn prove(&mut self) {
+        if FileCheck::differs(&mut self.proof, &self.path) {
             tracing::info!("the budgets file changed while it was read: it is read again");
             self.looks.forget();
         }
@@ -502,67 +442,4 @@ impl Clock {
 /// The system's time of day, for a start.
 fn now() -> Instant {
     Instant::from_ms(NodeClock::new().now_ms())
-}
-
-fn stamp(path: &Path) -> Option<Stamp> {
-    use std::os::unix::fs::MetadataExt;
-    let metadata = std::fs::metadata(path).ok()?;
-    Some(Stamp {
-        modified: (metadata.mtime(), metadata.mtime_nsec()),
-        changed: (metadata.ctime(), metadata.ctime_nsec()),
-        len: metadata.len(),
-        inode: metadata.ino(),
-    })
-}
-
-/// Did the file stand still for so long that one look is enough?
-fn is_old(stamp: &Stamp) -> bool {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let (seconds, _) = stamp.modified.max(stamp.changed);
-    let since =
-        Duration::from_secs(u64::try_from(seconds).unwrap_or(u64::MAX)).saturating_add(STAMP_STEP);
-    now > since.saturating_add(Duration::from_secs(1))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn at(ns: i64) -> Option<Stamp> {
-        Some(Stamp { modified: (1, ns), changed: (1, ns), len: 7, inode: 3 })
-    }
-
-    #[test]
-    fn a_file_is_read_at_the_second_look_that_finds_it_unchanged() {
-        let mut looks = Looks::default();
-        // While it is written every look finds another stamp.
-        assert!((0..100).all(|ns| !looks.is_still(at(ns))));
-        assert_eq!(looks.restless, 100);
-        assert!(looks.is_still(at(99)) && looks.is_still(at(99)), "until it is judged");
-        looks.judged(at(99).unwrap());
-        assert!(!looks.is_still(at(99)) && !looks.is_still(at(99)));
-        // Gone and back: the same file.
-        assert!(!looks.is_still(None) && !looks.is_still(at(99)));
-        // Gone between two looks at a newer one: it begins anew.
-        assert!(!looks.is_still(at(5)) && !looks.is_still(None) && !looks.is_still(at(5)));
-        assert!(looks.is_still(at(5)));
-        looks.forget();
-        assert!(!looks.is_still(at(5)) && looks.is_still(at(5)));
-    }
-
-    #[test]
-    fn any_part_of_a_stamp_makes_another_file() {
-        let stamp = at(0).unwrap();
-        let others = [
-            Stamp { modified: (1, 1), ..stamp },
-            Stamp { changed: (1, 1), ..stamp },
-            Stamp { len: 8, ..stamp },
-            Stamp { inode: 4, ..stamp },
-        ];
-        for other in others {
-            let mut looks = Looks::default();
-            looks.judged(stamp);
-            assert!(!looks.is_still(Some(other)) && looks.is_still(Some(other)), "{other:?}");
-        }
-    }
 }

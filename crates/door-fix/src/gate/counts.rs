@@ -31,6 +31,7 @@ counters! {
         refused_value: "Orders and replaces that were refused because they cost more than `order_value_max` of their session.";
         refused_quantity: "Orders and replaces that were refused because they are larger than `order_quantity_max` of their session.";
         refused_restricted: "Orders and replaces that were refused because their session may not trade their instrument.";
+        refused_no_reference: "Orders and replaces that were refused because their symbols have no reference price.";
         refused_duplicate: "Orders, cancels and replaces that were refused because their ClOrdID is in use.";
         refused_no_order: "Replaces that were refused because what they replace is closed or unknown.";
         refused_too_late: "Orders and replaces that were refused because they came too late, or were to be sent again too late.";
@@ -38,6 +39,7 @@ counters! {
         refused_journal: "Orders and replaces that were refused because nothing can be recorded.";
         refused_no_room: "Orders and replaces that were refused because there is no room for more open orders.";
         refused_by_venue: "Orders, cancels and replaces of sessions with limits whose message the venue rejected.";
+        price_failures: "Times that the file of reference prices could not be read, was wrong or was gone; the prices before stay in force.", failing("fix_prices", "/docs/fix.md#alarms");
         unread: "Connections that were closed because the peer left more than `outbound_bytes_max` unread.";
         store_failures: "Steps whose messages could not be kept, so that nothing of them left.", failing("fix_store", "/docs/fix.md#alarms");
     }
@@ -104,6 +106,7 @@ impl FixCounts {
             RefusedFor::Value => &self.refused_value,
             RefusedFor::Quantity => &self.refused_quantity,
             RefusedFor::Restricted => &self.refused_restricted,
+            RefusedFor::NoReference => &self.refused_no_reference,
             RefusedFor::Duplicate => &self.refused_duplicate,
             RefusedFor::NoOrder => &self.refused_no_order,
             RefusedFor::TooLate => &self.refused_too_late,

@@ -11,6 +11,7 @@ pub use crate::{OrderView, Standing};
 use door_transport::{ConnId, Waker};
 use fix_session::Durability;
 pub use gate_orders::{Leg, LegAmounts, Phase, Size};
+use weir_budgets::prices::Prices;
 use weir_config::config::Config;
 
 use super::Sessions;
@@ -175,6 +176,8 @@ pub(super) enum Ask {
     Orders(u64, usize, Sender<OrderPage>),
     Act(String, FixAct, Sender<Result<(), FixError>>),
     Adopt(Box<FixSettings>, Sender<Result<(), Vec<String>>>),
+    /// What symbols cost; `None`: the file does not say it any more. What they did before comes back, for who asks to free.
+    Prices(Option<Arc<Prices>>, Sender<Option<Arc<Prices>>>),
 }
 
 /// Something on its way to the worker, which either takes it or who asked takes it back: whoever sets the mark first.
@@ -272,6 +275,14 @@ impl FixDesk {
             }
             error => vec![format!("fix: {error}")],
         })?
+    }
+
+    /// Puts what symbols cost in force; without it, counts that the file could not be taken.
+    ///
+    /// # Errors
+    /// [`FixError::NotTaken`], [`FixError::Silent`].
+    pub fn set_prices(&self, prices: Option<Arc<Prices>>) -> Result<(), FixError> {
+        self.ask(WAIT, |reply| Ask::Prices(prices, reply)).map(drop)
     }
 
     fn ask<T>(&self, wait: Duration, ask: impl FnOnce(Sender<T>) -> Ask) -> Result<T, FixError> {

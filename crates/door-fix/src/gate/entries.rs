@@ -21,6 +21,7 @@ use weir_config::paths;
 
 use super::caps::Caps;
 use super::credentials;
+use super::prices;
 
 /// Bytes of a file of passwords.
 const PASSWORDS_BYTES_MAX: u64 = 4 << 20;
@@ -56,7 +57,8 @@ pub fn judge(config: &Config) -> Vec<ConfigError> {
 #[must_use]
 pub fn judge_files(config: &Config) -> Vec<ConfigError> {
     let passwords = passwords(config).err().into_iter().flatten();
-    passwords.chain(dials(config).err().into_iter().flatten()).collect()
+    let dials = dials(config).err().into_iter().flatten();
+    passwords.chain(dials).chain(prices::judge(config)).collect()
 }
 
 /// What is wrong with the keys of an entry.

@@ -37,6 +37,8 @@ pub enum Denied {
     Order(Refusal),
     /// What it costs at most cannot be told, for this reason.
     Unpriced(&'static str),
+    /// It may be executed at any price, and nobody knows what its symbol costs.
+    NoReference,
     /// A budget counts money of another currency than its own (15).
     Currency(Leg),
     /// A budget has less left, or is closed.
@@ -81,6 +83,8 @@ pub enum RefusedFor {
     Quantity,
     /// Its session may not trade its instrument.
     Restricted,
+    /// It may be executed at any price, and nobody knows what its symbol costs.
+    NoReference,
     /// Its ClOrdID is in use.
     Duplicate,
     /// What it replaces is closed or unknown.
@@ -129,6 +133,7 @@ impl Denied {
             Denied::Value(_) => RefusedFor::Value,
             Denied::Quantity(_) => RefusedFor::Quantity,
             Denied::Restricted(_) => RefusedFor::Restricted,
+            Denied::NoReference => RefusedFor::NoReference,
             Denied::TooOld => RefusedFor::TooLate,
             Denied::Unanswered => RefusedFor::Unanswered,
             Denied::Journal => RefusedFor::Journal,
@@ -173,6 +178,7 @@ impl fmt::Display for Denied {
             Denied::Value(max) => write!(f, "order_value_max: {max} of this session"),
             Denied::Quantity(max) => write!(f, "order_quantity_max: {max} of this session"),
             Denied::Restricted(why) => f.write_str(why),
+            Denied::NoReference => f.write_str("no reference price"),
             Denied::NoOrder => f.write_str("no order of this session has this OrigClOrdID (41)"),
             Denied::TooOld => f.write_str("sent again too late; send a new order"),
             Denied::Unanswered => f.write_str("the limits were not checked in time; send it again"),
@@ -260,6 +266,7 @@ mod tests {
                 "9 budgets bind the order, at most 8",
             ),
             (Denied::NoOrder, "99", "0", "no order of this session"),
+            (Denied::NoReference, "99", "0", "no reference price"),
             (Denied::Order(Refusal::Closed), "99", "0", "the order is closed"),
             (Denied::TooOld, "4", "4", "sent again too late"),
             (Denied::Value(zero), "3", "3", "order_value_max: 0 of this session"),

@@ -14,6 +14,7 @@ pub mod entries;
 mod latency;
 pub mod limits;
 mod passwords;
+pub mod prices;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -143,6 +144,7 @@ fn open(
     let secret = table::Secret::new(u128::from_le_bytes(random));
     let mut door = crate::Door::new(sessions, stores, passwords, secret)
         .map_err(|error| format!("fix.session: {error}"))?;
+    prices::begin(&mut door, config);
     door.doubt(&behind).map_err(|error| format!("fix: {error}"))?;
     Ok((door, behind.len()))
 }
@@ -449,7 +451,7 @@ impl FixDoor {
             let Some(sessions) = &mut self.sessions else { return };
             sessions.stores().set_time(clock.unix_us);
             // Numbers that are set count at once.
-            self.are_told &= matches!(ask, Ask::Views(_) | Ask::Orders(..));
+            self.are_told &= matches!(ask, Ask::Views(_) | Ask::Orders(..) | Ask::Prices(..));
             match ask {
                 // Who asked may have gone.
                 Ask::Views(reply) => {
@@ -465,6 +467,13 @@ impl FixDoor {
                         }
                         _ => drop(reply.send(done)),
                     }
+                }
+                Ask::Prices(Some(prices), reply) => {
+                    drop(reply.send(Some(sessions.set_prices(prices))));
+                }
+                Ask::Prices(None, reply) => {
+                    self.counters.price_failures.add(1);
+                    drop(reply.send(None));
                 }
                 Ask::Adopt(settings, reply) => drop(reply.send(self.adopt(*settings, clock))),
             }

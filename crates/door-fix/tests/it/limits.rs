@@ -1,5 +1,7 @@
 //! Orders that are held against budgets: a client A and a client B, their venue, and the ledger's bank.
 
+mod prices;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -433,17 +435,17 @@ fn what_is_refused_says_why() {
     let sell = "35=D|11=s|1=A1|38=501|40=2|44=1|54=2|55=X|";
     for (at, says, told) in [
         (0, sell.to_owned(), "|58=budget 3: limit; 493 count left|103=3|"),
-        (0, sell.replace("40=2", "40=1"), "|58=no reference price: "),
+        (0, sell.replace("40=2", "40=1"), "|58=no reference price|103=99|"),
         (0, sell.replace("44=1|", ""), "|58=Price (44): expected a number|103=99|"),
         (0, sell.replace("44=1|", "44=0|"), "|58=price 0: expected more than 0"),
         (0, sell.replace("38=501|", "38=0|"), "|58=quantity 0: expected more than 0 in an order"),
         (0, sell.replace("38=501|", "38=1234567890123456789|"), "|58=OrderQty (38): expected a"),
         (0, sell.replace("38=501|", "38=1|38=501|"), "|58=a field of the order appears twice"),
-        (0, sell.replace("38=501|", "152=5|"), "|58=CashOrderQty (152) is not supported yet"),
+        (0, sell.replace("38=501|", "152=5|"), "|58=budget 3 counts quantity: expected an order by"),
         (0, sell.replace("54=2", "54=8"), "|58=Side (54): expected 1, 2, 5 or 6"),
         (0, sell.replace("44=1|", "44=1|423=1|"), "|58=PriceType (423): expected 2"),
         (0, sell.replace("44=1|", "44=1|15=EUR|"), "|58=budget 1 counts USD: expected an order in"),
-        (1, sell.replace("A1", "B1"), "|58=no reference price: a sale needs one here|103=99|"),
+        (1, sell.replace("A1", "B1"), "|58=no reference price|103=99|"),
         (0, sell.replace("|11=s", ""), "|58=ClOrdID (11): expected 1 to 255"),
         (1, "35=D|11=e|38=5|40=2|44=1|54=1|55=EU|".into(), "|58=budgets in USD and EUR: expected"),
         (

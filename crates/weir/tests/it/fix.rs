@@ -4,6 +4,7 @@ mod checkpoints;
 mod kills;
 mod operating;
 mod passwords;
+mod prices;
 mod reloads;
 mod secured;
 mod tool;
