@@ -16,8 +16,8 @@ use crate::config::FixSessions;
 use crate::gate::limits::RefusedFor;
 use crate::half_logons::HalfLogons;
 use crate::ids::Claims;
-use crate::prices::References;
 use crate::peer::{Admission, Guard, Peer};
+use crate::prices::References;
 use crate::sayings::Sayings;
 use crate::seat::{Behind, Seat};
 

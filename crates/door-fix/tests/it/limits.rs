@@ -441,7 +441,11 @@ fn what_is_refused_says_why() {
         (0, sell.replace("38=501|", "38=0|"), "|58=quantity 0: expected more than 0 in an order"),
         (0, sell.replace("38=501|", "38=1234567890123456789|"), "|58=OrderQty (38): expected a"),
         (0, sell.replace("38=501|", "38=1|38=501|"), "|58=a field of the order appears twice"),
-        (0, sell.replace("38=501|", "152=5|"), "|58=budget 3 counts quantity: expected an order by"),
+        (
+            0,
+            sell.replace("38=501|", "152=5|"),
+            "|58=budget 3 counts quantity: expected an order by",
+        ),
         (0, sell.replace("54=2", "54=8"), "|58=Side (54): expected 1, 2, 5 or 6"),
         (0, sell.replace("44=1|", "44=1|423=1|"), "|58=PriceType (423): expected 2"),
         (0, sell.replace("44=1|", "44=1|15=EUR|"), "|58=budget 1 counts USD: expected an order in"),
