@@ -443,6 +443,10 @@ impl Conn {
                 if !self.flights.take_asks(decided.frame(), &mut reader.parts) {
                     return Ok(());
                 }
+                let is_cut_off = |raw| Verdict::of_code(raw) == Verdict::CUT_OFF;
+                if decided.answers().iter().any(|answer| is_cut_off(answer.verdict_raw())) {
+                    ears.shuns(self);
+                }
                 let mut answers = decided.answers().iter();
                 let asked: usize = reader.parts.iter().map(|part| part.count).sum();
                 for part in &reader.parts {
@@ -460,6 +464,9 @@ impl Conn {
                 let answers = resolved.answers();
                 for (id, answer) in reader.ids.iter().zip(answers.iter()) {
                     let verdict = Verdict::of_code(answer.verdict_raw());
+                    if verdict == Verdict::CUT_OFF {
+                        ears.shuns(self);
+                    }
                     ears.resolved(self, *id, verdict, answer.flags().repeat());
                 }
                 let left = reader.ids.get(answers.len()..).unwrap_or(&[]);

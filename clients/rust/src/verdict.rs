@@ -47,6 +47,8 @@ verdicts! {
     BUSY = Busy;
     /// The journal cannot seal records at the moment.
     JOURNAL = Journal;
+    /// The node may not spend at present, as it is cut off from its log: another one may.
+    CUT_OFF = CutOff;
     /// The hold now lives until its billing deadline.
     CONFIRMED = Confirmed;
     /// Booked within the hold.
@@ -80,9 +82,6 @@ impl Verdict {
     pub const UNREACHABLE: Verdict = Verdict(257);
     /// Not answered while the caller waited; the client goes on repeating it.
     pub const PENDING: Verdict = Verdict(258);
-
-    /// The node may not spend at present, as it is cut off from its log: another one may.
-    pub const CUT_OFF: Verdict = Verdict(15);
     /// The client's own no: the node is too old to know budgets by their handles.
     pub const UNSUPPORTED: Verdict = Verdict(259);
 
@@ -122,7 +121,6 @@ impl Verdict {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Self::CUT_OFF => "cut_off",
             Self::TIMEOUT => "timeout",
             Self::UNREACHABLE => "unreachable",
             Self::PENDING => "pending",
@@ -155,7 +153,7 @@ mod tests {
     fn all_codes_have_a_name_and_one_is_a_grant() {
         for code in 0..=u8::MAX {
             let verdict = Verdict::of_code(code);
-            let is_known = wire::Verdict::from_raw(code).is_some() || verdict == Verdict::CUT_OFF;
+            let is_known = wire::Verdict::from_raw(code).is_some();
             assert_eq!(verdict.name() != "unknown", is_known);
             assert_eq!(verdict.is_granted(), code == 0);
         }

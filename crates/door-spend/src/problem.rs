@@ -281,7 +281,7 @@ pub fn status_of(verdict: Verdict) -> u16 {
         | Verdict::WindowExhausted
         | Verdict::PurseEmpty
         | Verdict::Busy => 429,
-        Verdict::Journal => 503,
+        Verdict::Journal | Verdict::CutOff => 503,
     }
 }
 
@@ -329,6 +329,10 @@ pub(crate) fn about(verdict: Verdict) -> (&'static str, &'static str) {
         Verdict::Journal => (
             "nothing can be sealed",
             "the journal cannot seal records at the moment; nothing was booked",
+        ),
+        Verdict::CutOff => (
+            "this node is cut off",
+            "the node has had no news of its log for a whole lease, and another node may be the bank by now; nothing was booked: ask another node, or ask again",
         ),
         Verdict::Expired => (
             "too late",

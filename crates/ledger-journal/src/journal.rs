@@ -20,7 +20,7 @@ use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ledger::Record;
-use probe::{Histogram, Laps, Reader as HistogramReader, Recorder, shared_histogram};
+use probe::{Histogram, Laps, Lease, Reader as HistogramReader, Recorder, Sent, shared_histogram};
 
 use crate::disk::Durability;
 use crate::files::Folder;
@@ -35,6 +35,8 @@ use crate::watermark::Watermarks;
 
 /// A disk that failed is tried again after this time.
 const RETRY: Duration = Duration::from_millis(200);
+/// A log on other machines may be silent for so long, ms, before no more is taken on: most changes of its leader take less.
+const SILENCE_MS: u64 = 5_000;
 
 /// How a journal behaves.
 #[derive(Clone, Debug)]
@@ -56,6 +58,8 @@ pub struct JournalOptions {
     pub unread: Option<Arc<AtomicU64>>,
     /// What the bank runs with; snapshots are replayed with it.
     pub bank: ledger::Options,
+    /// What every acknowledged append renews, where the log is on other machines.
+    pub lease: Option<Arc<Lease>>,
 }
 
 /// The bank's end of the journal.
@@ -121,6 +125,7 @@ impl Journal {
         let gather = [options.gather, options.gather_idle.max(options.gather)];
         let unsealed_bytes_max = options.unsealed_bytes_max as u64;
         let segments = log.segments_begun();
+        let lease = options.lease.clone();
         let (begun, jobs) = channel();
         let mut housekeeper =
             Housekeeper { folder, options, shared: Arc::clone(&shared), watermarks };
@@ -135,6 +140,7 @@ impl Journal {
             wake,
             gather,
             segments,
+            lease,
             failing: false,
         };
         let writer = thread("journal-writer", move || {
@@ -209,6 +215,11 @@ impl Journal {
         self.shared.unsealed_bytes() >= self.unsealed_bytes_max
     }
 
+    /// Nothing more should be taken on: it is full or its disk fails, or a log on other machines has been silent for seconds.
+    pub fn refuses(&self) -> bool {
+        self.shared.refuses.load(Relaxed) || self.is_full()
+    }
+
     /// For statements, from any thread.
     pub fn status(&self) -> Status {
         Status { shared: Arc::clone(&self.shared), seal_ns: self.seal_ns.clone() }
@@ -270,6 +281,8 @@ pub(crate) struct Shared {
     /// Whatever waits is given up.
     pub(crate) stop: AtomicBool,
     failing: AtomicBool,
+    /// Nothing is to be taken on until the last group is sealed.
+    refuses: AtomicBool,
     /// Bytes of records, without heads and filler of groups.
     appended_bytes: AtomicU64,
     sealed_bytes: AtomicU64,
@@ -288,6 +301,7 @@ impl Shared {
             handover: Handover::new(Backlog::new(position), position.sequence),
             stop: AtomicBool::new(false),
             failing: AtomicBool::new(false),
+            refuses: AtomicBool::new(false),
             appended_bytes: AtomicU64::new(0),
             sealed_bytes: AtomicU64::new(0),
             groups: AtomicU64::new(0),
@@ -376,6 +390,7 @@ struct Seal<L> {
     gather: [Duration; 2],
     /// Segments of which the housekeeper was told.
     segments: u64,
+    lease: Option<Arc<Lease>>,
     failing: bool,
 }
 
@@ -403,16 +418,21 @@ impl<L: Log> Seal<L> {
     /// Tries until it is sealed. False if the journal was given up before, or if the log is not this node's any more:
     /// then the thread ends, and with it the node ([`Journal::is_broken`]).
     fn seal(&mut self, group: &Group) -> bool {
+        // Once for all repeats: which of them the log took is not known.
+        let sent = self.lease.as_deref().map(Lease::send);
         loop {
             let start = Instant::now();
             match self.log.append(group) {
                 Ok(()) => {
+                    if let Some((lease, sent)) = self.lease.as_deref().zip(sent) {
+                        lease.renew(sent);
+                    }
                     self.sealed(group, start.elapsed());
                     return true;
                 }
-                Err(NotAppended::Unknown(error)) => self.failed(&error),
+                Err(NotAppended::Unknown(error)) => self.failed(&error, sent),
                 Err(error) => {
-                    self.failed(&error);
+                    self.failed(&error, None);
                     return false;
                 }
             }
@@ -437,18 +457,27 @@ impl<L: Log> Seal<L> {
         if std::mem::take(&mut self.failing) {
             tracing::warn!("the journal's log works again: what waited is sealed");
             *lock(&shared.failure) = None;
+            shared.refuses.store(false, Relaxed);
             shared.failing.store(false, Relaxed);
         }
     }
 
-    fn failed(&mut self, error: &dyn std::error::Error) {
+    /// `sent`: when the group was sent first, where the lease may outlast the failure.
+    fn failed(&mut self, error: &dyn std::error::Error, sent: Option<Sent>) {
         self.shared.errors.fetch_add(1, Relaxed);
         *lock(&self.shared.failure) = Some(error.to_string());
+        let lease = self.lease.as_deref().zip(sent);
+        if lease.is_none_or(|(lease, sent)| lease.since_ms(sent) >= SILENCE_MS) {
+            self.shared.refuses.store(true, Relaxed);
+        }
         if !std::mem::replace(&mut self.failing, true) {
-            tracing::error!(
-                %error,
-                "the journal cannot be written: nothing is granted or acknowledged until it can"
-            );
+            let until = match lease {
+                None => "nothing is granted or acknowledged until it can",
+                Some(_) => {
+                    "nothing is acknowledged until it can, and nothing granted once the lease is over"
+                }
+            };
+            tracing::error!(%error, "the journal cannot be written: {until}");
             self.shared.failing.store(true, Relaxed);
             self.wake.unpark();
         }

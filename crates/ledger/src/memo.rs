@@ -136,9 +136,10 @@ pub enum MemoRefusal {
     /// The judge says so.
     #[error("the door's judge refused the memo: {0:?}")]
     Judged(Verdict),
-    /// The journal cannot seal records at the moment. A hold that was made for the memo comes back when its time is over.
-    #[error("the journal cannot seal records at the moment; ask again")]
-    Journal,
+    /// Nothing can be sealed at the moment: `Journal`, or `CutOff` where another node may be the bank by now. A hold that was made for
+    /// the memo comes back when its time is over.
+    #[error("nothing can be sealed at the moment ({0:?}); ask again")]
+    Unsealed(Verdict),
 }
 
 impl MemoRefusal {

@@ -40,7 +40,7 @@ pub struct NodeClock {
 
 /// Where a clock reads the time.
 #[derive(Debug)]
-enum TimeSource {
+pub(crate) enum TimeSource {
     System(Instant),
     Hand(Arc<HandClock>),
 }
@@ -177,7 +177,7 @@ impl Default for NodeClock {
 
 impl TimeSource {
     /// The monotonic clock, ns, and the time of day, microseconds since 1970.
-    fn read(&self) -> (u64, u64) {
+    pub(crate) fn read(&self) -> (u64, u64) {
         match self {
             TimeSource::System(started) => {
                 (u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX), system_us())

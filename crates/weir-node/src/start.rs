@@ -208,6 +208,8 @@ struct Common {
     transport: TransportOptions,
     bank: std::thread::Thread,
     keys: Arc<KeyRing>,
+    /// Where the log is on other machines.
+    lease: Option<Arc<probe::Lease>>,
     purses: PurseOptions,
     /// The bank may fill the purses of budgets it recovered before workers have the first snapshot.
     slots: usize,
@@ -248,6 +250,7 @@ impl Engine {
         let (commands, inbox) = mpsc::channel();
         let (secret, tick_ms) = (table::Secret::new(facts.secret), config.pacing.tick_ms);
         let (slots, rest, said) = (start.bank.slots(), cores.rest, start.named.said);
+        let lease = start.journal.lease.clone();
         let callers = Callers::new(answer_secret(&start.bank), tokens.of("spend").cloned());
         let bank = spawn("bank", move || {
             confine(&rest);
@@ -261,6 +264,7 @@ impl Engine {
             transport,
             bank: bank.thread().clone(),
             keys,
+            lease,
             purses,
             slots,
         };
@@ -439,7 +443,7 @@ impl Common {
         let End { up, down, counters, handle } = end;
         let number = u16::try_from(number).expect("workers are counted in 16 bits");
         let (facts, transport) = (Arc::clone(&self.facts), self.transport.clone());
-        let keys = Arc::clone(&self.keys);
+        let (keys, lease) = (Arc::clone(&self.keys), self.lease.clone());
         let purses = Purses::new(self.purses, self.slots);
         let waker = handle.waker();
         self.parts.profiles.on_written(Box::new(move || waker.wake()));
@@ -453,7 +457,10 @@ impl Common {
             }
             lines.counters.thread.sign();
             let refusals = Arc::clone(&lines.counters.refusals);
-            let till = Till::new(number, facts, refusals, purses, keys, probes);
+            let mut till = Till::new(number, facts, refusals, purses, keys, probes);
+            if let Some(lease) = lease {
+                till.set_lease(lease);
+            }
             door_transport::run(listeners, &transport, Worker::new(till, doors, lines), &handle)
         })?;
         Ok(worker)

@@ -10,7 +10,7 @@ use ledger::{
     Action, Amount, At, Hold, KeyRing, Keyed, MADE_SLOT, Memo, MemoMoney, MemoRefusal, MemoRequest,
     Origin, Purses, TimedAsk, TimedRequest, ToBank, ToWorker,
 };
-use probe::NodeClock;
+use probe::{Lease, NodeClock};
 use wire::{BudgetName, Handle, Reason, Verdict};
 
 use crate::apart::{Apart, ApartMessage};
@@ -47,8 +47,12 @@ pub struct Till {
     pub purses: Purses,
     /// A message went to the bank that it should not sleep over.
     pub urgent: bool,
-    /// The journal cannot seal: nothing is granted.
+    /// Why nothing is granted at present.
+    refuses: Option<Verdict>,
+    /// The journal cannot seal.
     journal_fails: bool,
+    /// Until when it may grant without news of a log on other machines; `None`: the log is on the node's own disk.
+    lease: Option<Arc<Lease>>,
     /// Where its time goes.
     pub probes: WorkerProbes,
     /// Questions of clients that wait for the bank.
@@ -93,7 +97,9 @@ impl Till {
             paces: Box::default(),
             purses,
             urgent: false,
+            refuses: None,
             journal_fails: false,
+            lease: None,
             probes,
             questions: Questions::default(),
             opened: Opened::default(),
@@ -104,25 +110,50 @@ impl Till {
         }
     }
 
+    /// Grants on this lease from the next wake-up on: an engine that does not answer is no reason to stop before its end.
+    pub fn set_lease(&mut self, lease: Arc<Lease>) {
+        (self.refuses, self.lease) = (Some(Verdict::CutOff), Some(lease));
+    }
+
+    /// Is the log on other machines?
+    #[must_use]
+    pub fn has_lease(&self) -> bool {
+        self.lease.is_some()
+    }
+
     /// The journal can seal nothing from now on, or it can again.
     pub fn set_journal_fails(&mut self, fails: bool) {
         self.journal_fails = fails;
+        if self.lease.is_none() {
+            self.refuses = fails.then_some(Verdict::Journal);
+        }
     }
 
-    /// Can anything be sealed? While nothing can, the till grants nothing and asks the bank for no money, whatever a door asks; what a
-    /// hold became is judged by the bank. A door asks this where it can say no to more than one thing at once.
+    /// Does the journal seal nothing at present? Then whatever waits for a seal waits, though asks may be granted on a lease.
+    #[must_use]
+    pub fn journal_fails(&self) -> bool {
+        self.journal_fails
+    }
+
+    /// May anything be granted? While nothing can be sealed, or once the lease is over, the till grants nothing and asks the bank for no
+    /// money, whatever a door asks; what a hold became is judged by the bank. A door asks this where it can say no to more than one thing at
+    /// once.
     ///
     /// # Errors
-    /// `Journal`.
+    /// `Journal`, or `CutOff` where another node may be the bank by now.
     #[inline(always)]
     pub fn sealing(&self) -> Result<(), Verdict> {
-        if self.journal_fails { Err(Verdict::Journal) } else { Ok(()) }
+        self.refuses.map_or(Ok(()), Err)
     }
 
-    /// The loop came back from the kernel: the clock is read.
+    /// The loop came back from the kernel: the clock is read, and after it the lease, so that a hold made in this wake-up carries a deadline
+    /// from within it.
     pub fn wake(&mut self) {
         self.probes.begin();
         self.at = self.purses.at(self.clock.now_ms());
+        if let Some(lease) = &self.lease {
+            self.refuses = lease.is_over().then_some(Verdict::CutOff);
+        }
         let steady_ms = self.clock.steady_ms();
         self.purses.steady(steady_ms);
         self.made.steady(steady_ms);
@@ -344,7 +375,7 @@ impl Till {
     /// At once, and nothing is said to the bank: it is too long, or the journal cannot seal.
     pub fn memo(&mut self, reply: Reply, memo: Memo, money: MemoMoney) -> Result<(), MemoRefusal> {
         MemoRefusal::check_len(memo.bytes.len())?;
-        self.sealing().map_err(|_| MemoRefusal::Journal)?;
+        self.sealing().map_err(MemoRefusal::Unsealed)?;
         let (at_ms, reply) = (self.at.now_ms, reply.to_bits());
         self.say_keyed(Keyed::Memo(Box::new(MemoRequest { memo, money, at_ms, reply })));
         Ok(())

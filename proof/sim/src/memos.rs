@@ -164,7 +164,7 @@ impl World {
 
     /// The journal cannot seal, so nothing of the memo is recorded.
     pub(crate) fn refuse_memo(&mut self, index: usize, reply: u64) {
-        let answer = MemoAnswer::Refused(MemoRefusal::Journal);
+        let answer = MemoAnswer::Refused(MemoRefusal::Unsealed(Verdict::Journal));
         self.workers[index].to_worker.push_back(Down::Memo(reply, answer));
         self.stats.one("memo refused: journal");
     }
@@ -233,7 +233,7 @@ impl World {
                 let judged = if repeat { Handled::Before } else { Handled::Now };
                 self.answer(reply, Resolution { judged, ..self.first_again(reply, verdict) })
             }
-            MemoAnswer::Refused(MemoRefusal::Journal) => {
+            MemoAnswer::Refused(MemoRefusal::Unsealed(_)) => {
                 self.answer(reply, Resolution::refused(Verdict::Journal))
             }
             // The planted bug gives the money an answer of its own.

@@ -97,7 +97,7 @@ export const STATUSES = ["active", "limited", "paused", "exhausted", "ended", "n
 export const REASONS = ["", "no_traffic", "outbid", "floor", "cap", "purse", "blocked", "held", "catching_up", "paced", "limit", "day_limit", "parent", "flight_ahead", "flight_over", "day_parts", "owner", "removed", "purse_denied", "journal", "busy", "lost", "not_in_force"] as const;
 
 /** The verdicts of the batch protocol that refuse an ask, with the same numbers; the index is the code. */
-export const VERDICTS = ["", "unknown_budget", "bad_amount", "unit_mismatch", "not_started", "ended", "paused", "paced", "exhausted", "day_exhausted", "purse_empty", "pod_refused", "id_reused", "busy", "journal", "", "window_exhausted"] as const;
+export const VERDICTS = ["", "unknown_budget", "bad_amount", "unit_mismatch", "not_started", "ended", "paused", "paced", "exhausted", "day_exhausted", "purse_empty", "pod_refused", "id_reused", "busy", "journal", "cut_off", "window_exhausted"] as const;
 
 /** How a budget's spend is spread; the index is the code. */
 export const PACINGS = ["asap", "schedule", "coin", "curve", "steer"] as const;
@@ -154,6 +154,7 @@ export const SENTENCES: Readonly<Record<string, string>> = {
   paused: "it is paused",
   exhausted: "less is left of a limit than was asked",
   day_exhausted: "less is left of a daily limit than was asked",
+  cut_off: "the node has had no news of its log for a whole lease",
   window_exhausted: "less is left of a window than was asked",
   purse_empty: "the worker's share of its money is used up",
   pod_refused: "another ask of its pod is refused",

@@ -601,8 +601,8 @@ impl Gate for BatchGate<'_> {
         }
         self.till.prefetch(self.door.frame.slots.iter().flatten().copied());
         self.till.lap(WorkerStage::Lookup, asks.len());
-        if self.till.sealing().is_err() {
-            (0..answers.len()).for_each(|i| self.answer(i, Err(Verdict::Journal), answers));
+        if let Err(why) = self.till.sealing() {
+            (0..answers.len()).for_each(|i| self.answer(i, Err(why), answers));
             return;
         }
         if batch.flags().remember() {
@@ -637,7 +637,11 @@ impl Gate for BatchGate<'_> {
     }
 
     fn resolve(&mut self, conn: ConnId, batch: &Resolve<'_>) -> Result<(), Reason> {
-        self.till.sealing().map_err(|_| Reason::Journal)?;
+        // No frame is refused because another node may be the bank: each entry is told, so that its client goes there.
+        let refused = self.till.sealing().err();
+        if refused == Some(Verdict::Journal) {
+            return Err(Reason::Journal);
+        }
         let resolves = batch.resolves();
         let index = self
             .door
@@ -646,7 +650,11 @@ impl Gate for BatchGate<'_> {
             .ok_or(Reason::Busy)?;
         for (entry, resolve) in resolves.iter().enumerate() {
             let entry = u32::try_from(entry).expect("a batch has at most 1,024 entries");
-            self.resolve_one(Reply { door: self.door.number, index, entry }, resolve);
+            let reply = Reply { door: self.door.number, index, entry };
+            match refused {
+                None => self.resolve_one(reply, resolve),
+                Some(why) => self.door.resolving.answer(reply, why, false),
+            }
         }
         self.till.lap(WorkerStage::Resolve, resolves.len());
         Ok(())

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use table::{Map, Secret};
 use weir_budgets::campaign_index::CampaignIndex;
 use weir_till::{Facts, Snapshot, cells::SlotCells, stages::WorkerProbes};
-use wire::{DecideFlags, decide};
+use wire::{DecideFlags, decide, resolve};
 
 use super::*;
 
@@ -159,6 +159,45 @@ fn a_refusal_is_remembered_with_the_budget_that_was_named() {
         let tally = &worker.till.snapshot.cells.tallies[slot as usize];
         assert_eq!(tally.count(verdict.as_raw().into()), 1, "{verdict:?}");
     }
+}
+
+/// The log does not answer: asks are granted until the lease is over. Then each ask and each settle hears `CutOff`.
+#[test]
+fn asks_go_on_until_the_lease_is_over_and_then_all_is_cut_off() {
+    let mut worker = worker(probes(0, 0));
+    let hand = probe::HandClock::new(NOW_MS);
+    worker.till.clock = NodeClock::by_hand(Arc::clone(&hand));
+    let lease = probe::Lease::by_hand(15_000, Arc::clone(&hand));
+    worker.till.set_lease(Arc::clone(&lease));
+    lease.renew(lease.send());
+    worker.till.set_journal_fails(true);
+    let asked = |worker: &mut Bench| {
+        worker.till.wake();
+        let ask = decide::Ask::new(1, 2, 10, 7, [0; 4], 0, 0);
+        let answer = answers(worker, &[(DecideFlags::default(), vec![ask])]);
+        let Message::Decided(decided) = Message::decode(&answer).unwrap() else { unreachable!() };
+        decided.answers().get(0).unwrap().verdict().unwrap()
+    };
+    let settled = |worker: &mut Bench| {
+        let resolves = [resolve::Item::new([0; 32], 10, wire::Action::Settle, 1)];
+        let mut frame = vec![0; resolve::encoded_len(1)];
+        let block = resolve::Block::new(1);
+        resolve::encode(&mut frame, &block).unwrap().resolves(&resolves).unwrap().finish();
+        let Message::Resolve(batch) = Message::decode(&frame).unwrap() else { unreachable!() };
+        worker.gate().resolve(ConnId::from_bits(5), &batch).unwrap();
+        let counts = &worker.door.resolving.counts;
+        (counts.iter().sum::<u64>(), counts[usize::from(Verdict::CutOff.as_raw())])
+    };
+    hand.pass(14_999);
+    assert_eq!((asked(&mut worker), settled(&mut worker)), (Verdict::Granted, (1, 0)));
+    hand.pass(1);
+    assert_eq!((asked(&mut worker), settled(&mut worker)), (Verdict::CutOff, (2, 1)));
+    let (reply, memo) = (Reply { door: 0, index: 0, entry: 0 }, [].into());
+    let memo = ledger::Memo { door: ledger::Door::Batch, key: 1, bytes: memo };
+    let refused = worker.till.memo(reply, memo, ledger::MemoMoney::Without);
+    assert_eq!(refused, Err(ledger::MemoRefusal::Unsealed(Verdict::CutOff)));
+    lease.renew(lease.send());
+    assert_eq!(asked(&mut worker), Verdict::Granted);
 }
 
 /// The node's clock stands still for a day, as the system's time of day was a day ahead and was put right: purses want

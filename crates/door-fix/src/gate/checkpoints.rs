@@ -147,7 +147,7 @@ impl Checkpoints {
         let Some(told) = self.told.get_mut(session) else { return false };
         let Some(memo) = told.under_way.take() else { return false };
         match answered {
-            MemoAnswer::Refused(MemoRefusal::Journal) => {}
+            MemoAnswer::Refused(MemoRefusal::Unsealed(_)) => {}
             other => {
                 if !matches!(other, MemoAnswer::New { .. }) {
                     tracing::error!(session = name, ?other, "FIX: a checkpoint was not recorded");

@@ -30,6 +30,8 @@ use crate::{AnswerRoom, Call, Denied, Fault, Form, Front, Gate, Outcome, Passed,
 
 /// How long calls that are under way wait for their seal once the journal is known to fail, ms.
 const SEAL_WAIT_MS: u64 = 2_000;
+/// The same where the log is on other machines, which most changes of its leader leave silent for some seconds.
+const SILENCE_WAIT_MS: u64 = 5_000;
 /// From then on, how often it is looked for calls that came to wait meanwhile, ms.
 const SEAL_LOOK_MS: u64 = 250;
 
@@ -113,12 +115,13 @@ impl SpendDoor {
     /// While nothing can be sealed, no caller waits for that longer than a bound. Its calls stay with the bank: a repeat hears what
     /// became of them.
     fn tell_failure<S>(&mut self, till: &Till, outbox: &mut DoorOutbox<'_, '_, S, SpendConn>) {
-        if till.sealing().is_ok() {
+        if !till.journal_fails() {
             self.tells_ms = None;
             return;
         }
         let now_ms = till.clock.steady_ms();
-        if now_ms < *self.tells_ms.get_or_insert(now_ms + SEAL_WAIT_MS) {
+        let wait_ms = if till.has_lease() { SILENCE_WAIT_MS } else { SEAL_WAIT_MS };
+        if now_ms < *self.tells_ms.get_or_insert(now_ms + wait_ms) {
             return;
         }
         self.tells_ms = Some(now_ms + SEAL_LOOK_MS);

@@ -206,6 +206,7 @@ fn a_reader_keeps_up_with_a_running_journal() {
             keep: KEEP_ALL,
             unread: None,
             bank: options(),
+            lease: None,
         };
         let log = writer(disk.clone(), EMPTY);
         let mut journal = Journal::start(disk, log, options, std::thread::current()).unwrap();

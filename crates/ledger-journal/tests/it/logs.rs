@@ -10,6 +10,7 @@ use ledger::Record;
 use ledger_journal::{
     Disk, Durability, Group, Journal, JournalOptions, Log, NotAppended, Position, ReadError,
 };
+use probe::{HandClock, Lease};
 
 use crate::damage::KEEP_ALL;
 use crate::files::{AT_MS, EMPTY, Mem, assert_holds, groups, tail, writer};
@@ -244,6 +245,10 @@ fn an_entry_that_was_changed_anywhere_is_no_group() {
 }
 
 fn start(log: Client) -> io::Result<Journal> {
+    start_on(log, None)
+}
+
+fn start_on(log: Client, lease: Option<Arc<Lease>>) -> io::Result<Journal> {
     let options = JournalOptions {
         gather: Duration::ZERO,
         gather_idle: Duration::ZERO,
@@ -253,6 +258,7 @@ fn start(log: Client) -> io::Result<Journal> {
         keep: KEEP_ALL,
         unread: None,
         bank: options(),
+        lease,
     };
     Journal::start(Mem::default(), log, options, std::thread::current())
 }
@@ -278,6 +284,29 @@ fn a_doubtful_append_is_repeated_and_booked_once() {
     journal.finish(PATIENCE).unwrap();
     assert_eq!(engine.records(), records);
     assert_eq!(replay(&engine.records()).digest(), replay(&records).digest());
+}
+
+/// A log that does not answer is no reason to take nothing on before some seconds; the lease counts from the first send of what it took.
+#[test]
+fn a_silent_log_is_waited_for_and_renews_the_lease_from_the_first_send() {
+    let (engine, hand) = (Engine::default(), HandClock::new(AT_MS));
+    let lease = Lease::by_hand(15_000, Arc::clone(&hand));
+    let mut journal = start_on(engine.client(Position::START), Some(Arc::clone(&lease))).unwrap();
+    let records = Work::fresh().take(20);
+    engine.doubt(&[Doubt::Lost; 10_000]);
+    journal.append(&records, AT_MS);
+    wait_until(|| journal.is_failing());
+    hand.pass(4_000);
+    let errors = journal.status().read().errors;
+    wait_until(|| journal.status().read().errors > errors + 1);
+    assert!(!journal.refuses(), "after 4 s of silence");
+    hand.pass(1_000);
+    wait_until(|| journal.refuses());
+    assert!(lease.is_over(), "nothing was acknowledged yet");
+    engine.0.lock().unwrap().faults.clear();
+    wait_until(|| journal.sealed() == journal.next_sequence());
+    wait_until(|| !journal.refuses() && !journal.is_failing());
+    assert_eq!(lease.left_ms(), 10_000);
 }
 
 /// Whoever appended last is the bank. The other one seals nothing more, says why, and is to be stopped.

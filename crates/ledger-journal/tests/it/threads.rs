@@ -27,6 +27,7 @@ where
         keep: KEEP_ALL,
         unread: None,
         bank: options(),
+        lease: None,
     };
     let writer = writer(folder.clone(), EMPTY);
     Journal::start(folder, writer, options, std::thread::current()).unwrap()
@@ -115,6 +116,7 @@ fn the_end_does_not_wait_for_more_to_gather() {
         keep: KEEP_ALL,
         unread: None,
         bank: options(),
+        lease: None,
     };
     let writer = writer(folder.clone(), EMPTY);
     let mut journal =
@@ -198,6 +200,7 @@ fn the_housekeeper_makes_snapshots() {
         keep: KEEP_ALL,
         unread: None,
         bank: options(),
+        lease: None,
     };
     let writer = writer(folder.clone(), recovered.tail);
     let mut journal =

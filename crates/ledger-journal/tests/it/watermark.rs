@@ -170,6 +170,7 @@ fn a_running_journal_notes_what_it_sealed_when_it_ends() {
         keep: KEEP_ALL,
         unread: None,
         bank: options(),
+        lease: None,
     };
     let marks = Watermarks::new(folder.clone(), folder.clone(), NODE, 1, [0, 1]);
     let mut journal = Journal::start_measured(

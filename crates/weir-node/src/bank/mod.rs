@@ -375,7 +375,7 @@ impl BankThread {
 
     fn take_up(&mut self) -> usize {
         let mut taken = 0;
-        let refuse = self.journal.is_failing() || self.journal.is_full();
+        let refuse = self.journal.refuses();
         for index in 0..self.links.len() {
             let worker = u16::try_from(index).expect("at most 1,024 workers");
             for _ in 0..UP_MAX {
@@ -440,7 +440,7 @@ impl BankThread {
     fn refuses(&self, apart: &Apart, refuse: bool) -> Option<Down> {
         let (reply, hold) = match &apart.message {
             ApartMessage::Keyed(Keyed::Memo(request)) if refuse => {
-                let answer = Box::new(MemoAnswer::Refused(MemoRefusal::Journal));
+                let answer = Box::new(MemoAnswer::Refused(MemoRefusal::Unsealed(Verdict::Journal)));
                 return Some(Down::Memo { reply: request.reply, answer });
             }
             ApartMessage::Keyed(
@@ -568,7 +568,7 @@ impl BankThread {
         }
     }
 
-    /// Workers stop granting at once when the disk fails, and go on when it works.
+    /// Workers stop granting at once when the disk fails, and go on when it works. Those with a lease go by its end.
     fn tell_failure(&mut self) {
         let failing = self.journal.is_failing();
         if failing != std::mem::replace(&mut self.failing, failing) {

@@ -212,6 +212,7 @@ fn journal_options(
         },
         unread: Some(unread),
         bank,
+        lease: None,
     }
 }
 

@@ -92,7 +92,11 @@ const RULES: [Rule; 25] = [
     ),
     (|f| f.row.is_drained(), Status::Limited, Reason::Held),
     (|f| f.is_shut_by_day_parts(), Status::Limited, Reason::DayParts),
-    (|f| f.amiss.journal || f.met(Verdict::Journal), Status::Error, Reason::Journal),
+    (
+        |f| f.amiss.journal || f.met(Verdict::Journal) || f.met(Verdict::CutOff),
+        Status::Error,
+        Reason::Journal,
+    ),
     (|f| f.met(Verdict::Busy), Status::Error, Reason::Busy),
     (|f| f.met(Verdict::PurseEmpty) && f.has_no_purse(), Status::NoPurse, Reason::PurseDenied),
     (|f| f.under == Some(Under::NoTraffic), Status::Limited, Reason::NoTraffic),
@@ -286,6 +290,7 @@ mod tests {
             (|_| {}, &|facts| facts.amiss.journal = true, Status::Error, Reason::Journal),
             (|_| {}, &|facts| facts.amiss.none_in_force = true, Status::Error, Reason::NotInForce),
             (|_| {}, &met(Verdict::Journal), Status::Error, Reason::Journal),
+            (|_| {}, &met(Verdict::CutOff), Status::Error, Reason::Journal),
             (|_| {}, &met(Verdict::Busy), Status::Error, Reason::Busy),
             (|_| {}, &met(Verdict::PurseEmpty), Status::NoPurse, Reason::PurseDenied),
             (

@@ -116,7 +116,7 @@ fn nothing_of_a_memo_is_recorded_while_the_journal_cannot_seal() {
     let order = request(&bench, b"order", MemoMoney::Without, 7);
     bench.thread.take_apart(0, apart(order.clone()), true);
     let answer = bench.until(|bench| heard(&mut bench.down));
-    assert_eq!(answer, (7, MemoAnswer::Refused(MemoRefusal::Journal)));
+    assert_eq!(answer, (7, MemoAnswer::Refused(MemoRefusal::Unsealed(Verdict::Journal))));
     assert!(bench.thread.bank.memos(Door::Fix).is_empty());
     bench.thread.take_apart(0, apart(order), false);
     assert_eq!(bench.until(|bench| heard(&mut bench.down)), (7, new(None)));
