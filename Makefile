@@ -7,7 +7,7 @@ PYTHON_VENV := target/venv-clients
 DEMO  := target/demo
 CARGO_FLAGS := --locked
 
-.PHONY: help run demo dist dist-python test-dist loop test check test-peers test-prebid test-vault test-fix test-litellm test-cluster go-bidder bench bench-pacing bench-llm bench-web bench-clients smoke fmt clippy unit unit-script sim crash interop docs \
+.PHONY: help run demo demo-fix dist dist-python test-dist loop test check test-peers test-prebid test-vault test-fix test-litellm test-cluster go-bidder bench bench-pacing bench-llm bench-web bench-clients smoke fmt clippy unit unit-script sim crash interop docs \
   install check-tools hidden-tests unit-build dev-binaries clean valgrind costs-check costs-accept costs-accept-node costs-check-node costs-docs ab web web-unit browser chromium journeys pictures api-contract promtool soak soak-short machine clients-go clients-python
 
 help:
@@ -15,6 +15,7 @@ help:
 	@echo "make dist   a tarball, a Debian package, an image of OCI, a chart and the Python packages, in target/dist"
 	@echo "make install  builds weir and puts it into PREFIX/bin, /usr/local by default; DESTDIR for packages"
 	@echo "make demo   the same with live auctions: the hammer plays an exchange, DURATION=60s"
+	@echo "make demo-fix  FIX desks and a venue against budgets, with kill -9, then an audit; DURATION=20s"
 	@echo "make test   every test of our own code: formatting, lints, unit, property, integration, simulator, interop, docs"
 	@echo "make check  before a commit is handed in: make test without the simulator and the browser; target/checked has the commit that passed"
 	@echo "make loop CRATE=ledger  while editing: the crate's tests, its users' library tests, the rules, 100 seeds"
@@ -110,6 +111,9 @@ run: $(DEMO)/budgets.jsonl
 
 demo: $(DEMO)/campaigns.jsonl
 	@WEIR=$(WEIR) DEMO=$(DEMO) proof/hammer/demo.sh
+
+demo-fix: $(WEIR)
+	@WEIR=$(WEIR) DEMO=$(DEMO)-fix proof/hammer/demo-fix.sh
 
 # One step after the other; steps joined by + run two at a time, as each of them keeps less than two cores busy. Those that ask for a
 # package of Debian's are never joined with each other.

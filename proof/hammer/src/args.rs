@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use admin_client::Target;
+
 use crate::HammerError;
 
 /// Connections a run may open.
@@ -18,10 +20,11 @@ pub const BATCH_MAX: u16 = u16::MAX;
 /// The largest amount an ask may name here, in micros: what a balance can hold a million times.
 pub const AMOUNT_MICROS_MAX: i64 = 1_000_000_000_000;
 
-/// Load a node's batch door, or its OpenRTB door as an exchange would, and audit its books.
+/// Load a node's batch door, its OpenRTB door as an exchange would, or its FIX door as clients and a venue, and audit its books.
 ///
 /// Examples: weir hammer --target 127.0.0.1:7700 --duration 10s --connections 8 --depth 8 --batch 10;
-/// weir hammer --openrtb --target 127.0.0.1:7701 --books 127.0.0.1:7700 --rate 50000
+/// weir hammer --openrtb --target 127.0.0.1:7701 --books 127.0.0.1:7700 --rate 50000;
+/// weir hammer --fix --target 127.0.0.1:7702 --venue 127.0.0.1:7790 --admin 127.0.0.1:7780
 #[derive(Debug, Clone, clap::Args)]
 pub struct Args {
     /// The node's batch door (with --openrtb: its OpenRTB door), HOST:PORT.
@@ -33,13 +36,13 @@ pub struct Args {
     /// Number of connections to the door.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=i64::from(CONNECTIONS_MAX)))]
     pub connections: u32,
-    /// Closed loop: frames (with --openrtb: requests) in flight per connection.
+    /// Closed loop: frames (with --openrtb: requests, with --fix: messages without an answer) in flight per connection.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=i64::from(DEPTH_MAX)))]
     pub depth: u32,
     /// Asks per frame.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
     pub batch: u16,
-    /// Open loop: decisions (with --openrtb: requests) per second, on a schedule that does not wait for slow answers.
+    /// Open loop: decisions (with --openrtb: requests, with --fix: messages) per second, on a schedule that does not wait for slow answers.
     #[arg(long, value_name = "PER_S", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     pub rate: Option<u64>,
     /// Use the budgets 1..=N; without it the node is asked which budgets it has.
@@ -143,6 +146,21 @@ pub struct Args {
     #[arg(long, default_value_t = 64, value_name = "N", requires = "openrtb",
           value_parser = clap::value_parser!(u32).range(1..=i64::from(NOTICE_CONNECTIONS_MAX)))]
     pub notice_connections: u32,
+    /// Play the clients and the venue of a FIX door, --target: every client session that the node routes to its venue sends orders, the
+    /// venue executes them awkwardly, and the node's budgets and orders are compared with the venue's books.
+    #[arg(long, requires_all = ["venue", "admin"], conflicts_with_all = ["openrtb", "asks_from", "batch", "connections", "amount", "skew",
+          "budgets", "users", "over", "late", "confirm", "price_share", "remember", "floor_default", "threads", "core", "auth", "win",
+          "settle_delay", "loss_notice_lost", "win_notice_lost", "repeat", "exclusive", "live"])]
+    pub fix: bool,
+    /// FIX: where the venue listens; the node's [[fix.venue]] connects to it.
+    #[arg(long, value_name = "HOST:PORT", requires = "fix")]
+    pub venue: Option<String>,
+    /// FIX: the node's admin door, as http://HOST:PORT or HOST:PORT, where its books are read.
+    #[arg(long, value_name = "URL", requires = "fix")]
+    pub admin: Option<Target>,
+    /// FIX: a file that holds the bearer token of the admin door (role operate); without it the environment variable WEIR_TOKEN is used.
+    #[arg(long, value_name = "FILE", requires = "fix")]
+    pub token_file: Option<PathBuf>,
     /// Price of one impression, in micros, where an OpenRTB request names no floor.
     #[arg(long, default_value_t = 1_000, value_name = "MICROS",
           value_parser = clap::value_parser!(i64).range(1..=AMOUNT_MICROS_MAX))]

@@ -73,6 +73,9 @@ pub enum HammerError {
         /// Why the first bad line was refused.
         first: String,
     },
+    /// The node's FIX door, or its admin door, is not as a run wants it.
+    #[error("--fix: {0}")]
+    Fix(String),
     /// The operating system refused a thread, a socket or a readiness queue.
     #[error("the system refused {what}: {source}")]
     System {

@@ -6,6 +6,7 @@
 //!
 //! Where to look: `engine` is the sending thread and its hot loop, `resolve` its settling half, `audit` the rules,
 //! `run` the order of things. [`run_exchange`] plays an exchange against the OpenRTB door instead; it lives in `exchange`.
+//! [`run_fix`] plays the clients and the venue of a FIX door, in `fix`.
 
 #![forbid(unsafe_code)]
 
@@ -19,6 +20,7 @@ mod desk;
 mod drive;
 mod error;
 mod exchange;
+mod fix;
 mod frames;
 mod latency;
 mod notices;
@@ -44,6 +46,7 @@ pub use args::{
 pub use desk::Outcome as AuditOutcome;
 pub use error::HammerError;
 pub use exchange::{BodiesReport, ExchangeReport, KindCounts, run_exchange};
+pub use fix::{FixReport, run_fix};
 pub use frames::NoticeCounts;
 pub use latency::Quantiles;
 pub use report::{OpenRtbReport, Report, ScheduleReport};
@@ -64,6 +67,12 @@ pub fn main(args: &Args, stop: &AtomicBool, out: &mut dyn Write) -> io::Result<u
                 unless_gone(report.print_json(out)).map(|()| report.exit_code())
             }
             Ok(report) => unless_gone(report.print_table(out)).map(|()| report.exit_code()),
+            Err(e) => complain(&e),
+        };
+    }
+    if args.fix {
+        return match run_fix(args, stop) {
+            Ok(report) => unless_gone(report.print(args.json, out)).map(|()| report.exit_code()),
             Err(e) => complain(&e),
         };
     }

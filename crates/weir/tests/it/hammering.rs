@@ -1,5 +1,6 @@
 //! The load tool against the real node: its audit finds nothing.
 
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -136,5 +137,90 @@ fn real_requests_pass_the_audit() {
         let report = hammer(&node, &flags);
         assert!(report["openrtb"]["asks"].as_u64() > Some(0), "{report:#}");
         assert!(report["granted"].as_u64() > Some(0), "{report:#}");
+    }
+}
+
+/// A node whose doors stay where they are over a restart, and the flags of a hammer that plays its clients and its venue.
+fn fix_node(budgets: &str, sessions: &str) -> (Setup, Vec<String>) {
+    // An address of these tests alone: nobody else listens there meanwhile.
+    let free = [(); 3].map(|()| TcpListener::bind("127.0.18.1:0").unwrap());
+    let [door, venue, admin]: [SocketAddr; 3] = free.map(|one| one.local_addr().unwrap());
+    let setup = Setup::new(budgets).with_default_door("fix").with_default_door("admin");
+    let version = if sessions.contains("FIX.4.2") { "begin_string = \"FIX.4.2\"\n" } else { "" };
+    let config = format!(
+        "[admin]\nlisten = \"{admin}\"\n[fix]\nlisten = \"{door}\"\n{sessions}\
+         [[fix.venue]]\nname = \"venue1\"\nsender_comp_id = \"GATE\"\ntarget_comp_id = \"VENUE\"\n\
+         connect = [\"{venue}\"]\n{version}max_order_age_ms = 600000\n"
+    );
+    std::fs::write(setup.folder().join("weir.toml"), config).unwrap();
+    let flags =
+        format!("hammer --fix --json --quiet --target {door} --venue {venue} --admin {admin}");
+    (setup, flags.split(' ').map(String::from).collect())
+}
+
+fn session(name: &str, route: &str) -> String {
+    format!(
+        "[[fix.session]]\nsender_comp_id = \"GATE\"\ntarget_comp_id = \"{name}\"\nlimits = \"budgets\"\nroute = \"{route}\"\n"
+    )
+}
+
+#[test]
+fn the_books_of_a_venue_are_those_of_the_node_over_a_kill() {
+    let orders = |of: &str| format!(",\"orders\":{{{of}}}");
+    let budgets = [
+        line(1, "900000000", &orders("\"account\":\"A1\"")),
+        line(2, "300000", &orders("\"account\":\"A2\"")),
+        line(3, "300000000", &orders("\"session\":\"DESK2\",\"side\":\"buy\"")),
+        line(4, "9000000", &format!(",\"unit\":\"count\"{}", orders("\"symbol\":\"ACME\""))),
+    ];
+    let sessions = session("DESK1", "venue1") + &session("DESK2", "venue1");
+    let (setup, flags) = fix_node(&budgets.concat(), &sessions);
+    let node = setup.start();
+    let hammer = std::thread::spawn(move || {
+        let more = ["--duration", "4s", "--drain", "40s", "--rate", "400"];
+        output(weir().args(&flags).args(more))
+    });
+    node.wait_stat("orders", |stat| stat["doors"]["fix"]["refused_limit"].as_u64() > Some(100));
+    let node = node.restart();
+    let output = hammer.join().unwrap();
+    let told = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{told}{}{}", stderr(&output), node.log());
+    let report: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(report["audit"], "ok");
+    for count in [
+        "orders",
+        "fills",
+        "replaced",
+        "cancelled",
+        "rejected",
+        "busts",
+        "corrections",
+        "reports_twice",
+    ] {
+        assert!(report["venue"][count].as_u64() > Some(0), "{count} in {report:#}");
+    }
+    assert!(report["sent"]["connections_lost"].as_u64() > Some(0), "{report:#}");
+    let refused = report["refused"].as_object().unwrap();
+    assert!(refused.keys().any(|text| text.contains("limit")), "{report:#}");
+}
+
+#[test]
+fn a_node_whose_orders_cannot_be_played_is_told_from_one_that_loses_them() {
+    let binding = |of: &str| line(1, "10", &format!(",\"orders\":{{{of}}}"));
+    let (account, desk) = (binding("\"account\":\"A1\""), session("DESK1", "venue1"));
+    let old = desk.clone() + "begin_string = \"FIX.4.2\"\n";
+    let echo = session("DESK1", "echo").replace("budgets", "none");
+    let firm = desk.clone() + "firm = \"ACME\"\n";
+    for (budgets, sessions, expected) in [
+        (&line(1, "10", ""), &desk, "no budget of the node binds orders"),
+        (&binding("\"firm\":\"ACME\""), &firm, "bind sessions instead"),
+        (&account, &echo, "no [[fix.session]] has route = \"venue1\""),
+        (&account, &old, "is of FIX.4.2; expected FIX.4.4 or FIXT.1.1"),
+    ] {
+        let (setup, flags) = fix_node(budgets, sessions);
+        let _node = setup.start();
+        let output = output(weir().args(&flags));
+        let told = stderr(&output);
+        assert_eq!((output.status.code(), told.contains(expected)), (Some(1), true), "{told}");
     }
 }
