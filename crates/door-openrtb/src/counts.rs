@@ -31,6 +31,8 @@ happenings! {
     Requests = "requests", "Bid requests that were read.", elsewhere("weir_requests");
     Answers = "answers_with_bids", "Answers with at least one bid.", elsewhere("weir_decisions");
     Bids = "bids", "Bids in them.";
+    Shed = "shed", "Bid requests that waited too long for an answer in time; answered 204, most of them without being parsed.";
+    AfterTmax = "answers_after_tmax", "Answers with bids that were handed to the socket after the request's `tmax`.";
     Tests = "test_requests", "Requests that said `test`.";
     Surveys = "surveys", "Requests that were surveyed for why-not.";
     ImpsLeftOut = "imps_left_out", "Impressions beyond the limit, not read.";
@@ -90,6 +92,7 @@ counters! {
         no_bids: "Its requests without a bid.", by("exchange"), name("exchanges.*.no_bids"), family("weir_exchange_no_bids");
         bad_requests: "Its requests answered 400.", by("exchange"), name("exchanges.*.bad_requests"), family("weir_exchange_bad_requests");
         over_qps: "Its requests beyond `qps_max`; not read, answered 204.", by("exchange"), name("exchanges.*.over_qps"), family("weir_exchange_over_qps");
+        shed: "Its requests that waited too long for an answer in time; answered 204.", by("exchange"), name("exchanges.*.shed"), family("weir_exchange_shed");
         wins: "Genuine win notices of its bids.", by("exchange"), name("exchanges.*.win_notices"), family("weir_exchange_win_notices");
         bills: "Genuine billing notices of its bids.", by("exchange"), name("exchanges.*.billing_notices"), family("weir_exchange_billing_notices");
         losses: "Genuine loss notices of its bids.", by("exchange"), name("exchanges.*.loss_notices"), family("weir_exchange_loss_notices");

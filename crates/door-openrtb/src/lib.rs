@@ -22,6 +22,7 @@ mod desk;
 pub mod exchanges;
 mod keys;
 mod named;
+mod overload;
 mod native;
 mod note;
 mod surveys;
@@ -66,6 +67,7 @@ pub use self::keys::{Meaning, Meanings, NoMeanings};
 use self::named::NamedPrices;
 use self::native::NativeRoom;
 use self::note::{Naming, Note};
+use self::overload::Overload;
 use self::surveys::Surveys;
 use self::translate::{Lists, User, id_hash};
 use self::viewer::{no_bid_reason, read_viewer};
@@ -174,6 +176,7 @@ struct NodeBidder {
     keys: Keys,
     /// From where comes what is read now.
     network: u64,
+    overload: Overload,
     why: Counters,
     surveys: Surveys,
     counts: Counts,
@@ -237,6 +240,7 @@ impl OpenRtbDoor {
                 clickers: Clickers::new(facts.clicks_per_address),
                 keys: Keys::new(meanings),
                 network: 0,
+                overload: Overload::default(),
                 why: Counters::new(0),
                 surveys: Surveys::new(facts.survey_every),
                 counts: Counts::default(),
@@ -321,6 +325,7 @@ impl Door for OpenRtbDoor {
         }
         let OpenRtbDoor { door, room, bidder } = self;
         bidder.network = conn.network;
+        bidder.overload.arrived_ms = till.at.now_ms.saturating_sub(out.age_ms());
         let gate = &mut BidGate { openrtb: bidder, till };
         conn.http.received(id, input, out, room, &mut Front { door, gate })
     }
@@ -363,7 +368,11 @@ impl Door for OpenRtbDoor {
 
     /// Sends to the bank what was waiting for the profiles' log, and sends on who clicked and has waited for a seal.
     fn turn<S>(&mut self, till: &mut Till, outbox: &mut DoorOutbox<'_, '_, S, BidConn>) {
-        let NodeBidder { logged, profiles, hurried, waiting, counts, .. } = &mut self.bidder;
+        let NodeBidder { logged, profiles, hurried, waiting, counts, overload, .. } =
+            &mut self.bidder;
+        if overload.has_answers() {
+            counts.add(Happening::AfterTmax, overload.leave(till.clock.now_ms()));
+        }
         if !hurried.is_empty() {
             let steady_ms = till.clock.steady_ms();
             while let Some((index, number)) = hurried.next_due(steady_ms) {
@@ -484,6 +493,16 @@ impl Gate for BidGate<'_> {
     }
 
     #[inline(always)]
+    fn arrived_ms(&self) -> u64 {
+        self.openrtb.overload.arrived_ms
+    }
+
+    #[inline(always)]
+    fn clock_ms(&mut self) -> u64 {
+        self.till.clock.now_ms()
+    }
+
+    #[inline(always)]
     fn of_exchange(&mut self, at: usize) -> bool {
         self.openrtb.of = at;
         let exchange = &self.openrtb.exchanges.1.all[at];
@@ -498,15 +517,22 @@ impl Gate for BidGate<'_> {
         self.openrtb.counts.add(Happening::Requests, 1);
         self.openrtb.own_counts().requests.add(1);
         // Requests of one wake-up wait for each other: only a fresh look at the clock tells how long.
-        let left_ms = answer.deadline_ms().saturating_sub(self.till.clock.now_ms());
-        if left_ms == 0 {
-            return Outcome::NoBid(NoBidReason::InsufficientTime);
+        let now_ms = self.till.clock.now_ms();
+        let left_ms = answer.deadline_ms().saturating_sub(now_ms);
+        if left_ms <= self.openrtb.overload.slowest_ms(now_ms) {
+            return Outcome::Shed;
         }
         let reason = self.auction(request, Duration::from_millis(left_ms));
-        if self.openrtb.room.held.is_empty() {
-            return Outcome::NoBid(reason);
-        }
-        self.push_all(request, answer)
+        let outcome = match self.openrtb.room.held.is_empty() {
+            true => Outcome::NoBid(reason),
+            false => self.push_all(request, answer),
+        };
+        let took_ms = self.till.clock.now_ms().saturating_sub(now_ms);
+        let NodeBidder { overload, exchanges, of, .. } = &mut *self.openrtb;
+        let margin_ms = exchanges.1.all[*of].settings.margin_ms;
+        let tmax_ms = answer.deadline_ms() + u64::from(margin_ms);
+        overload.answered((outcome == Outcome::Bids).then_some(tmax_ms), took_ms);
+        outcome
     }
 
     fn notice(&mut self, conn: ConnId, notice: &Notice<'_>) -> Noticed {
@@ -545,6 +571,7 @@ impl Gate for BidGate<'_> {
                 own.bids.add(bids as usize);
             }
             Event::NoBid(_) => own.no_bids.add(1),
+            Event::Shed => own.shed.add(1),
             Event::BadRequest(_) => own.bad_requests.add(1),
             _ => {}
         }
@@ -555,6 +582,7 @@ impl Gate for BidGate<'_> {
                 counts.add(Happening::Bids, bids);
             }
             Event::NoBid(reason) => counts.no_bid(reason),
+            Event::Shed => counts.add(Happening::Shed, 1),
             Event::BadRequest(why) => counts.bad_request(why),
             Event::ImpsLeftOut(imps) => counts.add(Happening::ImpsLeftOut, imps),
             Event::UnknownFormat => counts.add(Happening::UnknownFormat, 1),

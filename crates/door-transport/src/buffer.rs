@@ -192,11 +192,18 @@ pub struct Out<'a> {
     output: &'a mut Output,
     pool: &'a mut Pool,
     bytes_max: usize,
+    pub(crate) age_ms: u64,
 }
 
 impl<'a> Out<'a> {
     pub(crate) fn new(output: &'a mut Output, pool: &'a mut Pool, bytes_max: usize) -> Self {
-        Self { output, pool, bytes_max }
+        Self { output, pool, bytes_max, age_ms: 0 }
+    }
+
+    /// How long the bytes that [`Service::received`](crate::Service::received) reads may have waited when this wake-up began, in ms: since
+    /// the connection's socket was last seen empty. 0 where the loop slept when they came.
+    pub fn age_ms(&self) -> u64 {
+        self.age_ms
     }
 
     /// `count` bytes to write into; their contents are unspecified. They are sent only as far as

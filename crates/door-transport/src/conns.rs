@@ -27,6 +27,36 @@ pub(crate) enum Phase {
     Dead(CloseReason),
 }
 
+/// Since when bytes of a connection may have waited to be read: after its socket was last seen empty. All in ms of the loop.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Arrived {
+    /// Of the message that is read next.
+    pub(crate) message_ms: u64,
+    /// Of the last bytes received.
+    pub(crate) chunk_ms: u64,
+    /// The loop's round in which the socket was last known to have bytes, or may have had some.
+    pub(crate) filled_round: u64,
+}
+
+impl Arrived {
+    /// Of a connection that is new in this round: its peer may have sent at once.
+    pub(crate) fn new(since_ms: u64, round: u64) -> Arrived {
+        Arrived { message_ms: since_ms, chunk_ms: since_ms, filled_round: round }
+    }
+
+    /// Bytes came in this round, in which a socket that was empty got them after `since_ms`; whether there are more of them.
+    #[inline]
+    pub(crate) fn chunk(&mut self, since_ms: u64, round: u64, more: bool) {
+        // What was left in the socket is told in the next round.
+        if round > self.filled_round + 1 {
+            self.chunk_ms = since_ms;
+        }
+        if more {
+            self.filled_round = round;
+        }
+    }
+}
+
 /// One connection. The last group belongs to the backend.
 pub(crate) struct Connection<C> {
     pub(crate) fd: OwnedFd,
@@ -58,6 +88,7 @@ pub(crate) struct Connection<C> {
     pub(crate) tls: Option<Box<Session>>,
     /// On the list of those the backend must look at.
     pub(crate) dirty: bool,
+    pub(crate) arrived: Arrived,
     /// When the last whole message came, or the connection.
     pub(crate) message_ms: u64,
     /// Since when a message is unfinished, or `NEVER`.
@@ -96,6 +127,7 @@ impl<C> Connection<C> {
             dial: None,
             tls: None,
             dirty: false,
+            arrived: Arrived::default(),
             message_ms: now_ms,
             partial_ms: NEVER,
             progress_ms: now_ms,

@@ -14,7 +14,7 @@ mod stop;
 use std::time::{Duration, Instant};
 
 use crate::buffer::{Out, Pool};
-use crate::conns::{NEVER, Phase, Slab};
+use crate::conns::{Arrived, NEVER, Phase, Slab};
 use crate::counters::Counters;
 use crate::dial::{DialFailure, Dials, Due};
 use crate::handshakes::Handshakes;
@@ -31,6 +31,12 @@ use crate::wake::Waker;
 const SILENT_TIMES: usize = 4;
 /// However many handshakes there may be: who leaves is looked for among them.
 const SILENT_MAX: usize = 16_384;
+/// A wake-up that takes longer sends its answers before it goes on.
+const SLICE: Duration = Duration::from_millis(1);
+/// Between two looks at the clock in a wake-up.
+const SLICE_EVENTS: usize = 16;
+/// Whoever waited so long in the kernel had nothing to do there.
+const SLEPT: Duration = Duration::from_micros(200);
 
 /// What a connection gets from the listener that it came through.
 struct Entrance {
@@ -47,6 +53,26 @@ impl Entrance {
             limits: listener.limits().unwrap_or(limits),
             tls: listener.tls().cloned(),
         }
+    }
+}
+
+/// Since when bytes may have waited that a wake-up receives.
+#[derive(Clone, Copy, Debug, Default)]
+struct Arrivals {
+    /// How often all events were taken.
+    round: u64,
+    /// Since when the loop waits in the kernel for something to do.
+    sleeping: Option<Instant>,
+    /// When all events were last taken, ms of the loop.
+    emptied_ms: u64,
+    /// What is received now from a socket that was empty came after this, ms of the loop.
+    since_ms: u64,
+}
+
+impl Arrivals {
+    /// Of a connection that comes now.
+    fn first(&self) -> Arrived {
+        Arrived::new(self.since_ms, self.round)
     }
 }
 
@@ -77,6 +103,7 @@ pub(crate) struct Engine<'o, C> {
     now: Instant,
     active: Instant,
     now_ms: u64,
+    arrivals: Arrivals,
     sweep_due_ms: u64,
     sweep_from: u32,
     /// When the next of all these is due: the sweep, a tick, a dial.
@@ -113,6 +140,7 @@ impl<'o, C> Engine<'o, C> {
             now,
             active: now,
             now_ms: 0,
+            arrivals: Arrivals::default(),
             sweep_due_ms: 0,
             sweep_from: 0,
             due_ms: 0,
@@ -141,6 +169,36 @@ impl<'o, C> Engine<'o, C> {
         }
         self.again = false;
         self.counters.wakeups.add(1);
+    }
+
+    /// The loop took all events that the kernel had.
+    pub(crate) fn took_all(&mut self) {
+        let Arrivals { round, sleeping, emptied_ms, since_ms } = &mut self.arrivals;
+        let slept = sleeping.take().is_some_and(|from| self.now.duration_since(from) >= SLEPT);
+        *since_ms = if slept { self.now_ms } else { *emptied_ms };
+        *emptied_ms = self.now_ms;
+        *round += 1;
+    }
+
+    /// The loop leaves events for its next wake-up, which must not wait: they may be as old as those that it took.
+    pub(crate) fn left_some(&mut self) {
+        self.arrivals.emptied_ms = self.arrivals.since_ms;
+        self.again = true;
+    }
+
+    /// Whether answers are to be sent before more is read, after so many events.
+    #[inline]
+    pub(crate) fn is_slice_over(&self, events: usize) -> bool {
+        let looks = events % SLICE_EVENTS == SLICE_EVENTS - 1;
+        looks && self.now.elapsed() >= SLICE && !self.stopping()
+    }
+
+    /// The kernel begins to look for bytes of the connection in `slot`: some may be there.
+    pub(crate) fn reads_on(&mut self, slot: u32) {
+        let round = self.arrivals.round;
+        if let Some(conn) = self.conns.at(slot) {
+            conn.arrived.filled_round = round;
+        }
     }
 
     /// Whether the last wake-up began so short a time ago that its clock still holds.
@@ -312,7 +370,11 @@ impl<'o, C> Engine<'o, C> {
             due_ms => due_ms.saturating_sub(self.now_ms),
         };
         let wait_ms = turn.wait_ms_max.min(sweep_ms).min(stop_ms).min(asked_ms);
-        if wait_ms == 0 || !bell.may_sleep() { 0 } else { wait_ms }
+        if wait_ms == 0 || !bell.may_sleep() {
+            return 0;
+        }
+        self.arrivals.sleeping = Some(Instant::now());
+        wait_ms
     }
 }
 

@@ -93,8 +93,15 @@ impl<S: Service> EpollLoop<'_, S> {
                 bell.look();
             }
             self.engine.woke(found);
-            for index in 0..found {
-                self.handle(index, handle);
+            self.engine.took_all();
+            let mut handled = 0;
+            while handled < found && !self.engine.is_slice_over(handled) {
+                self.handle(handled, handle);
+                handled += 1;
+            }
+            // Events are by level: what is left is told again.
+            if handled < found || found == EVENTS_MAX {
+                self.engine.left_some();
             }
             self.engine.resume(self.service);
             bell.look();
@@ -137,7 +144,11 @@ impl<S: Service> EpollLoop<'_, S> {
             self.service.passed(Boundary::CallReturned);
             match received {
                 Ok(0) => self.engine.ended(&*self.service, id.slot),
-                Ok(count) => self.engine.feed(self.service, id.slot, &self.scratch[..count]),
+                Ok(count) => {
+                    let bytes = &self.scratch[..count];
+                    let more = count == self.scratch.len();
+                    self.engine.feed(self.service, id.slot, (bytes, more));
+                }
                 Err(error) if is_transient(&error) => {}
                 Err(_) => self.engine.failed(id.slot),
             }
@@ -234,6 +245,7 @@ impl<S: Service> EpollLoop<'_, S> {
         if self.epoll.modify(conn.fd(), token(id), wanted).is_err() {
             self.engine.failed(slot);
         }
+        self.engine.reads_on(slot);
         Some(())
     }
 

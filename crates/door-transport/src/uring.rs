@@ -110,6 +110,8 @@ struct UringLoop<'a, S: Service> {
     /// The kernel ran out of receive buffers in this wake-up.
     exhausted: bool,
     completions: Vec<cqueue::Entry>,
+    /// How many of them the last wake-up left to this one.
+    left: usize,
 }
 
 /// Runs the loop on this ring until it is stopped.
@@ -136,6 +138,7 @@ pub(crate) fn run<S: Service>(
         in_flight: 0,
         exhausted: false,
         completions: Vec::new(),
+        left: 0,
     };
     all.engine.begin(&*all.service);
     all.spin(handle).map_err(|source| RunError::Kernel { what: "io_uring_enter", source })
@@ -156,13 +159,15 @@ impl<S: Service> UringLoop<'_, S> {
             if sleep_ms > 0 {
                 bell.look();
             }
-            self.completions.extend(self.ring.completion());
-            self.engine.woke(self.completions.len());
-            for index in 0..self.completions.len() {
-                let entry = self.completions[index].clone();
-                self.complete(&entry);
+            // Those that the last wake-up left are the older ones.
+            if self.left == 0 {
+                self.completions.extend(self.ring.completion());
             }
-            self.completions.clear();
+            self.engine.woke(self.completions.len());
+            if self.left == 0 {
+                self.engine.took_all();
+            }
+            self.complete_some();
             if std::mem::take(&mut self.exhausted) {
                 self.buffers.grow();
             }
@@ -177,7 +182,7 @@ impl<S: Service> UringLoop<'_, S> {
                 self.close_listeners();
             }
             self.visit_all();
-            if done {
+            if done && self.left == 0 {
                 return Ok(());
             }
             if self.accept_again_ms <= self.engine.now_ms() {
@@ -291,6 +296,21 @@ impl<S: Service> UringLoop<'_, S> {
         self.accept_again_ms = NEVER;
     }
 
+    /// Does what completions ask for, as far as the time goes.
+    fn complete_some(&mut self) {
+        let mut done = 0;
+        while done < self.completions.len() && !self.engine.is_slice_over(done) {
+            let entry = self.completions[done].clone();
+            self.complete(&entry);
+            done += 1;
+        }
+        self.completions.drain(..done);
+        self.left = self.completions.len();
+        if self.left > 0 {
+            self.engine.left_some();
+        }
+    }
+
     fn complete(&mut self, entry: &cqueue::Entry) {
         let (kind, index) = untag(entry.user_data());
         match kind {
@@ -340,7 +360,8 @@ impl<S: Service> UringLoop<'_, S> {
             (Ok(0), _) => self.engine.ended(&*self.service, slot),
             (Ok(count), Some(buffer)) => {
                 if let Some(bytes) = self.buffers.bytes(buffer, count) {
-                    self.engine.feed(self.service, slot, bytes);
+                    let more = cqueue::sock_nonempty(flags);
+                    self.engine.feed(self.service, slot, (bytes, more));
                 }
             }
             (Ok(_), None) => self.engine.failed(slot),
@@ -447,6 +468,7 @@ impl<S: Service> UringLoop<'_, S> {
             conn.reading = true;
             let entry = opcode::RecvMulti::new(Fd(conn.fd.as_raw_fd()), GROUP).build();
             self.push_or_fail(&entry.user_data(tag(Kind::Receive, slot)), slot);
+            self.engine.reads_on(slot);
         } else if !wanted && conn.reading && !conn.cancelling {
             conn.cancelling = true;
             let entry = opcode::AsyncCancel::new(tag(Kind::Receive, slot)).build();

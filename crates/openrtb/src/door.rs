@@ -96,14 +96,19 @@ impl Door {
     fn bid_of<G: Gate>(&mut self, exchange: usize, body: &mut [u8], gate: &mut G) -> Response<'_> {
         let Door { settings, exchanges, addresses, reader, room } = self;
         let agreed = (&exchanges[exchange], settings.bids_max);
-        let now_ms = gate.now_ms();
-        let read = reader.read(body, &settings.read, |request| {
+        let read = if is_over(body, agreed.0, gate) {
             gate.passed(Passed::Read);
-            if request.top.imps_left_out > 0 {
-                gate.count(Event::ImpsLeftOut(request.top.imps_left_out));
-            }
-            decide(request, agreed, addresses, room, now_ms, gate)
-        });
+            gate.count(Event::Shed);
+            Ok(Said::Nothing)
+        } else {
+            reader.read(body, &settings.read, |request| {
+                gate.passed(Passed::Read);
+                if request.top.imps_left_out > 0 {
+                    gate.count(Event::ImpsLeftOut(request.top.imps_left_out));
+                }
+                decide(request, agreed, addresses, room, gate)
+            })
+        };
         let (status, content_type) = match read {
             Ok(Said::Bids | Said::Reason) => (200, Some(JSON)),
             Ok(Said::Nothing) => (204, None),
@@ -129,24 +134,45 @@ enum Said {
     Nothing,
 }
 
+/// Whether the time for an answer is over before the request is parsed. Of a node that keeps up nothing waits, and nothing is looked for.
+#[inline]
+fn is_over<G: Gate>(body: &[u8], agreed: &ExchangeSettings, gate: &mut G) -> bool {
+    let waited_ms = gate.clock_ms().saturating_sub(gate.arrived_ms());
+    waited_ms > 0 && {
+        let tmax_ms = find_tmax(body).unwrap_or_else(|| agreed.tmax_default_ms.into());
+        waited_ms + u64::from(agreed.margin_ms) >= tmax_ms
+    }
+}
+
+/// The first `tmax` of a body, found without parsing it.
+#[cold]
+fn find_tmax(body: &[u8]) -> Option<u64> {
+    const KEY: &[u8] = b"\"tmax\"";
+    let value = &body[memchr::memmem::find(body, KEY)? + KEY.len()..];
+    let value = value.trim_ascii_start().strip_prefix(b":")?.trim_ascii_start();
+    let value = value.strip_prefix(b"\"").unwrap_or(value);
+    let digits = value.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    str::from_utf8(&value[..digits]).ok()?.parse().ok()
+}
+
 /// Asks the gate, unless there is no time for it.
 fn decide<G: Gate>(
     request: &BidRequest<'_>,
     (agreed, bids_max): (&ExchangeSettings, usize),
     addresses: &Addresses,
     room: &mut AnswerRoom,
-    now_ms: u64,
     gate: &mut G,
 ) -> Said {
+    let arrived_ms = gate.arrived_ms();
     let tmax_ms = request.top.tmax_ms.unwrap_or(agreed.tmax_default_ms);
     let frame = Frame {
         addresses,
         default_currency: agreed.default_currency,
         bids_max,
         loss_notices: agreed.loss_notices,
-        deadline_ms: now_ms + u64::from(tmax_ms.saturating_sub(agreed.margin_ms)),
+        deadline_ms: arrived_ms + u64::from(tmax_ms.saturating_sub(agreed.margin_ms)),
     };
-    let outcome = if frame.deadline_ms > now_ms {
+    let outcome = if frame.deadline_ms > arrived_ms {
         let mut answer = Answer::new(request, frame, room);
         let outcome = gate.bid(request, &mut answer);
         let bids = u32::try_from(answer.len()).unwrap_or(u32::MAX);
@@ -161,6 +187,10 @@ fn decide<G: Gate>(
     let reason = match outcome {
         Outcome::NoBid(reason) => reason,
         Outcome::Bids => NoBidReason::Unknown,
+        Outcome::Shed => {
+            gate.count(Event::Shed);
+            return Said::Nothing;
+        }
     };
     gate.count(Event::NoBid(reason));
     if agreed.no_bid == NoBidForm::Empty || reason == NoBidReason::InsufficientTime {

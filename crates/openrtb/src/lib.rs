@@ -78,6 +78,18 @@ pub trait Gate {
     /// Milliseconds since the Unix epoch, as of this wake-up.
     fn now_ms(&self) -> u64;
 
+    /// When the bytes of the request came that is read now, at the earliest, in milliseconds since the Unix epoch: its `tmax` runs from then.
+    #[inline(always)]
+    fn arrived_ms(&self) -> u64 {
+        self.now_ms()
+    }
+
+    /// Milliseconds since the Unix epoch, read now.
+    #[inline(always)]
+    fn clock_ms(&mut self) -> u64 {
+        self.now_ms()
+    }
+
     /// Hears of which exchange the next body is: 0 is the first, others are in the order of [`Door::set_exchanges`]. Refused, it is not read,
     /// and answered without a bid.
     #[inline(always)]
@@ -132,6 +144,8 @@ pub enum Outcome {
     Bids,
     /// There is no bid; what was pushed does not leave.
     NoBid(NoBidReason),
+    /// It waited too long for an answer in time.
+    Shed,
 }
 
 /// What came of a notice.
@@ -161,6 +175,8 @@ pub enum Event {
     Bids(u32),
     /// An answer without.
     NoBid(NoBidReason),
+    /// An answer without, because the request waited too long.
+    Shed,
     /// A body that is no bid request.
     BadRequest(BadRequest),
     /// Impressions of a request that were not read.

@@ -28,6 +28,7 @@ impl<C> Engine<'_, C> {
         }
         let Entrance { door, limits, tls } = self.entrances.get(listener)?;
         let mut conn = Connection::new(fd, *limits, self.now_ms);
+        conn.arrived = self.arrivals.first();
         let door = *door;
         if let Some(tls) = tls {
             if self.handshakes.is_crowded(door, peer) {
@@ -96,6 +97,7 @@ impl<C> Engine<'_, C> {
         };
         let limits = self.dials.limits(dial).unwrap_or_else(|| self.options.limits());
         let mut conn = Connection::new(fd, limits, self.now_ms);
+        conn.arrived = self.arrivals.first();
         conn.phase = Phase::Connecting;
         conn.dial = Some((dial, None));
         let id = self.conns.insert(conn);

@@ -8,7 +8,7 @@ use crate::service::{CloseReason, ConnId, Service, Step};
 use crate::tls_session::{Event, is_client_hello};
 use crate::totals::{self, Holder};
 
-use super::Engine;
+use super::{Arrivals, Engine};
 
 /// Handshakes that go on in one wake-up: each may cost as much as hundreds of messages of those who are through theirs.
 const HANDSHAKES_PER_WAKEUP: u32 = 8;
@@ -36,15 +36,25 @@ struct Delivered {
 }
 
 impl<C> Engine<'_, C> {
-    /// Bytes arrived from the peer in `slot`.
+    /// Bytes arrived from the peer in `slot`; whether the socket has more of them.
     #[inline]
-    pub(crate) fn feed<S: Service<Conn = C>>(&mut self, service: &mut S, slot: u32, chunk: &[u8]) {
+    pub(crate) fn feed<S: Service<Conn = C>>(
+        &mut self,
+        service: &mut S,
+        slot: u32,
+        (chunk, more): (&[u8], bool),
+    ) {
         self.counters.receives.add(1);
         self.counters.bytes_in.add(chunk.len());
         let choked = self.totals.choked;
+        let Arrivals { since_ms, round, .. } = self.arrivals;
         let Some(conn) = self.conns.at(slot) else { return };
         if conn.phase != Phase::Open {
             return;
+        }
+        conn.arrived.chunk(since_ms, round, more);
+        if conn.input.is_empty() {
+            conn.arrived.message_ms = conn.arrived.chunk_ms;
         }
         // One branch for all that is out of the ordinary.
         if choked | conn.paused | conn.tls.is_some() {
@@ -228,13 +238,14 @@ impl<C> Engine<'_, C> {
         mut chunk: &[u8],
     ) -> Option<()> {
         let id = self.conns.id_at(slot);
-        let limit = self.output_max();
+        let (limit, now_ms) = (self.output_max(), self.now_ms);
         let (pool, conn) = (&mut self.pool, self.conns.at(slot)?);
+        let terms = (limit, now_ms.saturating_sub(conn.arrived.message_ms));
         let user = conn.user.as_mut()?;
         let mut progress = false;
         let end = loop {
             if conn.input.is_empty() {
-                let done = deliver(service, id, user, &mut conn.output, pool, limit, chunk);
+                let done = deliver(service, id, user, &mut conn.output, pool, terms, chunk);
                 progress |= done.consumed > 0;
                 conn.need = done.need;
                 let rest = &chunk[done.consumed..];
@@ -254,7 +265,7 @@ impl<C> Engine<'_, C> {
                 break End::Hungry;
             }
             let whole = conn.input.as_slice();
-            let done = deliver(service, id, user, &mut conn.output, pool, limit, whole);
+            let done = deliver(service, id, user, &mut conn.output, pool, terms, whole);
             progress |= done.consumed > 0;
             conn.need = done.need;
             conn.input.consume(done.consumed);
@@ -298,6 +309,7 @@ impl<C> Engine<'_, C> {
         }
         if progress {
             conn.message_ms = self.now_ms;
+            conn.arrived.message_ms = conn.arrived.chunk_ms;
         }
         if conn.input.is_empty() || conn.paused {
             conn.partial_ms = NEVER;
@@ -470,7 +482,7 @@ impl<C> Engine<'_, C> {
     }
 }
 
-/// Calls the service until it has no use for what is left.
+/// Calls the service until it has no use for what is left, which may have waited for so many ms.
 #[inline]
 fn deliver<S: Service>(
     service: &mut S,
@@ -478,13 +490,15 @@ fn deliver<S: Service>(
     user: &mut S::Conn,
     output: &mut Output,
     pool: &mut Pool,
-    output_bytes_max: usize,
+    (output_bytes_max, age_ms): (usize, u64),
     input: &[u8],
 ) -> Delivered {
     let mut at = 0;
     while at < input.len() {
         let rest = &input[at..];
-        let step = service.received(id, user, rest, &mut Out::new(output, pool, output_bytes_max));
+        let mut out = Out::new(output, pool, output_bytes_max);
+        out.age_ms = age_ms;
+        let step = service.received(id, user, rest, &mut out);
         let full = output.len() >= output_bytes_max;
         match step {
             Step::Read { consumed, need } => {

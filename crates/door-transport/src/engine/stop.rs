@@ -219,7 +219,7 @@ impl<C> Engine<'_, C> {
                 }
                 Ok(count) => {
                     conn.behind -= count;
-                    self.feed(service, slot, &chunk[..count]);
+                    self.feed(service, slot, (&chunk[..count], false));
                 }
                 // Nothing more came. If it is broken, its last answers meet that.
                 Err(_) => conn.behind = 0,

@@ -16,6 +16,7 @@ mod support;
 mod ticks;
 mod tls;
 mod tls_abuse;
+mod waiting;
 mod waking;
 
 /// Makes one test a backend out of each named function.
@@ -81,6 +82,8 @@ over_backends!(
     stopping::stop_is_bounded_by_the_grace,
     ticks::those_who_asked_tick_and_others_do_not,
     ticks::ticks_of_those_who_are_gone_reach_nobody,
+    waiting::bytes_age_while_the_loop_is_busy,
+    waiting::answers_leave_before_the_wake_up_ends,
     waking::a_paused_connection_keeps_the_order_of_its_answers,
     waking::a_quiet_connection_that_is_written_to_does_not_stall,
     waking::a_stale_id_reaches_nobody,

@@ -12,12 +12,18 @@ use crate::bidder::{BANNER, NOW_MS, VIDEO, bid, door};
 /// A gate that is a closure.
 pub(crate) struct Scripted<F> {
     script: F,
+    /// How long the request has waited.
+    waited_ms: u64,
     pub(crate) events: Vec<Event>,
 }
 
 impl<F: FnMut(&BidRequest<'_>, &mut Answer<'_>) -> Outcome> Gate for Scripted<F> {
     fn now_ms(&self) -> u64 {
         NOW_MS
+    }
+
+    fn arrived_ms(&self) -> u64 {
+        NOW_MS - self.waited_ms
     }
 
     fn bid(&mut self, request: &BidRequest<'_>, answer: &mut Answer<'_>) -> Outcome {
@@ -41,7 +47,16 @@ pub(crate) fn ask(
     request: &str,
     script: impl FnMut(&BidRequest<'_>, &mut Answer<'_>) -> Outcome,
 ) -> (u16, String, Vec<Event>) {
-    let mut gate = Scripted { script, events: Vec::new() };
+    ask_late(door, (request, 0), script)
+}
+
+/// The same of a request that has waited so many ms.
+fn ask_late(
+    door: &mut Door,
+    (request, waited_ms): (&str, u64),
+    script: impl FnMut(&BidRequest<'_>, &mut Answer<'_>) -> Outcome,
+) -> (u16, String, Vec<Event>) {
+    let mut gate = Scripted { script, waited_ms, events: Vec::new() };
     let answer = door.bid(&mut request.as_bytes().to_vec(), &mut gate);
     assert_eq!(answer.headers, b"x-openrtb-version: 2.6\r\n");
     let has_type = answer.content_type == Some("application/json;charset=utf-8");
@@ -318,4 +333,41 @@ fn an_answer_has_so_many_bids_and_no_more() {
         assert_eq!(answer.push(&another), Err(Violation::TooManyBids));
         Outcome::Bids
     });
+}
+
+#[test]
+fn who_waited_too_long_is_shed() {
+    // With the margin of 30 ms and 150 ms for those who say nothing.
+    let texts = [
+        (r#""tmax":100,"#, 70),
+        (r#""tmax" : "100","#, 70),
+        (r#""tmax":100.0,"#, 70),
+        (r#""x":"tmax","#, 120),
+        (r#""tmax":null,"#, 120),
+    ];
+    for (text, over_ms) in texts {
+        let request = format!(r#"{{"id":"r",{text}"imp":[{{"id":"1"}}]}}"#);
+        for waited_ms in [0, 1, over_ms - 1, over_ms, 10_000] {
+            let mut asked = None;
+            let (status, _, events) = ask_late(&mut door(), (&request, waited_ms), |_, answer| {
+                asked = Some(answer.deadline_ms());
+                Outcome::NoBid(NoBidReason::NoMatch)
+            });
+            // The time of an answer runs from when its request came.
+            let in_time = waited_ms < over_ms;
+            assert_eq!(
+                asked,
+                in_time.then_some(NOW_MS - waited_ms + over_ms),
+                "{text} {waited_ms}"
+            );
+            let event = if in_time { Event::NoBid(NoBidReason::NoMatch) } else { Event::Shed };
+            assert_eq!((status, events), (204, vec![event]), "{text} {waited_ms}");
+        }
+    }
+    // Nothing is parsed of what is shed, and a gate without time says so itself.
+    assert_eq!(ask_late(&mut door(), ("{", 200), |_, _| Outcome::Bids).2, [Event::Shed]);
+    assert_eq!(
+        ask(&mut door(), TWO, |_, _| Outcome::Shed),
+        (204, String::new(), vec![Event::Shed])
+    );
 }

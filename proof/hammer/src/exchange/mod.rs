@@ -282,7 +282,6 @@ fn report(
     let (bids, wins, billed) = (read(&books.bids), read(&books.wins), read(&books.tally.settles));
     let spend_micros = books.spend.load(Ordering::Acquire);
     let Traded { run, counts: out, notifier } = traded;
-    let lost_notices: u64 = notifier.counts.values().map(|counts| counts.lost).sum();
     let auditor = watch.desk.as_ref().map(|desk| &desk.auditor);
     let duration_s = Duration::from_nanos(run.load_ns).as_secs_f64();
     let latency_us = Quantiles::of(&watch.latency);
@@ -305,6 +304,7 @@ fn report(
         bids,
         bids_test: out.test_bids,
         timeouts: out.timeouts,
+        goodput_per_s: ratio(out.with_bids.saturating_sub(out.timeouts), duration_s),
         wins,
         win_rate: share(wins, out.offers),
         cpm_bid_micros: mean(out.bid_sum, out.offers),
@@ -326,7 +326,7 @@ fn report(
         budgets: books.tally.cells.len(),
         over_micros: auditor.map_or(0, Auditor::over_micros),
         duplicates_booked: auditor.map_or(0, Auditor::unexplained_budgets),
-        lost_acks: lost_notices + auditor.map_or(0, Auditor::missing_budgets),
+        lost_acks: notifier.lost() + auditor.map_or(0, Auditor::missing_budgets),
         lost_answers: out.lost_answers,
         looks_failed: watch.desk.as_ref().map_or(0, |desk| desk.looks_failed),
         audit_outcome: desk::Outcome::NotAudited,

@@ -142,6 +142,11 @@ impl<'a> Notifier<'a> {
         }
     }
 
+    /// Notices that were never answered for good.
+    pub fn lost(&self) -> u64 {
+        self.counts.values().map(|counts| counts.lost).sum()
+    }
+
     /// Adds a notice to the queue.
     pub(crate) fn push(&mut self, notice: HttpNotice) {
         self.numbered += 1;

@@ -58,6 +58,8 @@ pub struct ExchangeReport {
     pub bids_test: u64,
     /// Answers with bids that came after `tmax`; their bids lost.
     pub timeouts: u64,
+    /// Answers with bids in time, a second.
+    pub goodput_per_s: f64,
     /// Bids that won.
     pub wins: u64,
     /// Wins as a share of the bids that took part.
@@ -196,12 +198,13 @@ impl ExchangeReport {
         let cpm = |micros: i64| money(i128::from(micros));
         let answers = self.with_bids + self.no_bids;
         let bids = format!(
-            "{} in {} answers ({}), mean CPM {}, {} after tmax, {} of tests",
+            "{} in {} answers ({}), mean CPM {}, {} after tmax, {}/s in time, {} of tests",
             grouped(self.bids),
             grouped(self.with_bids),
             percent(self.with_bids, answers),
             cpm(self.cpm_bid_micros),
             self.timeouts,
+            grouped(rounded(self.goodput_per_s)),
             self.bids_test
         );
         row(out, "bids", &bids)?;
