@@ -240,17 +240,15 @@ impl Engine {
         let known = (keys_terms, fix_known(start.bank.memos(ledger::Door::Fix)));
         let terms =
             DoorTerms::new(config, &addresses, tokens, facts.earliest_ms, known, &cores.rest)?;
-        let joined = cores.workers.iter().map(|_| join()).collect::<Result<Vec<_>, _>>()?;
-        let (links, ends): (Vec<Link>, Vec<End>) = joined.into_iter().unzip();
+        let (links, ends) = join_all(cores.workers.len())?;
         let counters: Vec<_> = ends.iter().map(|end| Arc::clone(&end.counters)).collect();
         let handles: Vec<_> = ends.iter().map(|end| end.handle.clone()).collect();
         let (probes, sources) = Sources::new(config.probes.every, &counters);
         let (pulse, figures) = (Arc::clone(&start.pulse), start.figures.1.clone());
-        let keys = start.keys.ring(&start.bank);
+        let (keys, lease) = (start.keys.ring(&start.bank), start.journal.lease.clone());
         let (commands, inbox) = mpsc::channel();
         let (secret, tick_ms) = (table::Secret::new(facts.secret), config.pacing.tick_ms);
         let (slots, rest, said) = (start.bank.slots(), cores.rest, start.named.said);
-        let lease = start.journal.lease.clone();
         let callers = Callers::new(answer_secret(&start.bank), tokens.of("spend").cloned());
         let bank = spawn("bank", move || {
             confine(&rest);
@@ -479,6 +477,11 @@ fn by_worker(doors: Vec<Option<BoundDoor>>, workers: usize) -> Vec<(OnDoors, Vec
         }
     }
     of_workers
+}
+
+/// The bank's ends of what joins it with so many workers, and theirs.
+fn join_all(workers: usize) -> Result<(Vec<Link>, Vec<End>), StartError> {
+    (0..workers).map(|_| join()).collect()
 }
 
 /// Two ends of what joins a worker with the bank.

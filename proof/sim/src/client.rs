@@ -28,8 +28,7 @@ impl World {
     pub(crate) fn ask(&mut self) -> Result<(), String> {
         let Some(worker) = self.awake_worker() else { return Ok(()) };
         let now_ms = self.read_clock(worker);
-        if self.workers[worker].journal_fails {
-            self.stats.one("ask refused: journal");
+        if !self.may_grant(worker) {
             return Ok(());
         }
         let members = if self.rng.chance(150) { 2 + self.rng.index(2) } else { 1 };

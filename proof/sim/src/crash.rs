@@ -121,14 +121,13 @@ impl World {
         self.crash()
     }
 
-    /// A bank whose group the log refused for good stops, and starts again. So does one that was replaced without
-    /// being told: its append had arrived before, and was repeated. Its workers would spend on although the new bank
-    /// suspends their money for the time of holds alone; a lease that ends that does not exist yet.
+    /// A bank whose group the log refused for good stops, and starts again. One that was replaced without being told, as its append
+    /// had arrived before and was repeated, goes on for as long as its lease lasts; without a lease it is stopped here.
     fn after_append(&mut self) -> Result<(), String> {
         let replaced =
             self.engine.as_ref().is_some_and(|engine| engine.borrow_mut().take_replaced());
         let Some(refused) = self.journal.sealer_mut().refused.take() else {
-            if !replaced || self.bug == Some(Bug::FenceIgnored) {
+            if !replaced || self.lease.is_some() || self.bug == Some(Bug::FenceIgnored) {
                 return Ok(());
             }
             self.stats.one("bank replaced, and not told");
@@ -147,6 +146,7 @@ impl World {
         self.note_crash();
         let bounds = Bounds { sealed: self.journal.sealed(), appended: self.model.next_sequence() };
         let before = self.bank.digest();
+        self.leave_zombies();
         self.end_faults();
         self.cut_off();
         if self.rng.chance(400) && self.bug.is_none() {
@@ -245,6 +245,7 @@ impl World {
             self.bug,
             Some(
                 Bug::ForgetSuspension
+                    | Bug::NoLeaseTerm
                     | Bug::EndEarly
                     | Bug::ForgetMarks
                     | Bug::FreeExpired

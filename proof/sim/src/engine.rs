@@ -132,8 +132,13 @@ impl Engine {
         }
         match self.rng.below(1_000) {
             0..40 => self.note("engine: request lost", Err(doubt())),
-            40..80 => {
-                let _ = self.take(entry);
+            drawn @ 40..80 => {
+                let is_there = self.take(entry).is_ok();
+                if drawn < 50 && is_there {
+                    // While its bank is cut off, which hears later that it was appended.
+                    self.another_bank();
+                    self.away_until_ms = self.now_ms + self.rng.below(3_000);
+                }
                 self.note("engine: answer lost", Err(doubt()))
             }
             80..110 => {

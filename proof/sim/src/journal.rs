@@ -18,6 +18,7 @@ use wire::Handle;
 use crate::Bug;
 use crate::engine::{NodeLog, SharedEngine};
 use crate::files::SimFolder;
+use crate::lease::Lease;
 use crate::named::Message;
 use crate::planted::NodeFolder;
 use crate::rng::Rng;
@@ -220,6 +221,9 @@ pub(crate) struct Sealer {
     pub(crate) failing: bool,
     /// The last attempt was its last one: the crash met it.
     pub(crate) stopped: bool,
+    /// What an acknowledged append renews, and when the group at hand was sent first.
+    pub(crate) lease: Option<Rc<Lease>>,
+    sent_ms: Option<u64>,
     /// The log refused a group for good: the bank has to stop.
     pub(crate) refused: Option<NotAppended>,
     bug: Option<Bug>,
@@ -243,6 +247,8 @@ impl Sealer {
             sealed_group: None,
             failing: false,
             stopped: false,
+            lease: None,
+            sent_ms: None,
             refused: None,
             segments: 0,
             stuck_until_ms: 0,
@@ -259,6 +265,7 @@ impl Sealer {
         }
         let Some(group) = &self.group else { return };
         self.log.set_now_ms(self.now_ms);
+        self.sent_ms.get_or_insert(self.now_ms);
         match self.log.append(group) {
             Ok(()) => self.sealed(),
             Err(NotAppended::Unknown(error)) => self.failed(&error),
@@ -273,6 +280,10 @@ impl Sealer {
 
     fn sealed(&mut self) {
         self.sealed_group = self.group.take();
+        let sent_ms = self.sent_ms.take().filter(|_| self.bug != Some(Bug::LeaseFromReceipt));
+        if let Some(lease) = &self.lease {
+            lease.renew(sent_ms.unwrap_or(self.now_ms));
+        }
         let begun = self.log.segments_begun();
         if begun > std::mem::replace(&mut self.segments, begun) {
             self.events.push("segment begun");

@@ -25,6 +25,7 @@ mod faults;
 pub mod files;
 mod journal;
 mod keyed;
+mod lease;
 mod made;
 mod memos;
 mod named;
@@ -139,11 +140,15 @@ pub enum Bug {
     CountUnbilled,
     /// A recovered bank ends holds when half of their time is over.
     EndEarly,
+    /// A bank that takes over waits for the holds of the one before alone, not for its lease.
+    NoLeaseTerm,
+    /// Workers count their lease from when an acknowledgement came, not from when the append was sent.
+    LeaseFromReceipt,
 }
 
 impl Bug {
     /// All of them, with the number of seeds, counted from 1, within which each must be found.
-    pub const ALL: [(Bug, u64); 41] = [
+    pub const ALL: [(Bug, u64); 43] = [
         (Bug::AnswerBeforeSeal, 50),
         (Bug::LapseTwice, 50),
         (Bug::ForgetSuspension, 50),
@@ -185,11 +190,19 @@ impl Bug {
         (Bug::CountTwice, 50),
         (Bug::CountUnbilled, 50),
         (Bug::EndEarly, 50),
+        (Bug::NoLeaseTerm, 50),
+        (Bug::LeaseFromReceipt, 50),
     ];
 
     /// Is it one of how a bank uses a log on other machines?
     pub(crate) fn is_of_the_log(self) -> bool {
-        matches!(self, Bug::DoubtIsDone | Bug::DoubtIsFailure | Bug::NoCompare | Bug::FenceIgnored)
+        let uses = [Bug::DoubtIsDone, Bug::DoubtIsFailure, Bug::NoCompare, Bug::FenceIgnored];
+        uses.contains(&self) || self.is_of_the_lease()
+    }
+
+    /// Is it one of what a bank does beside one that does not know of it?
+    pub(crate) fn is_of_the_lease(self) -> bool {
+        matches!(self, Bug::NoLeaseTerm | Bug::LeaseFromReceipt)
     }
 
     /// Is it one of budgets that are made on their first ask?
@@ -255,6 +268,8 @@ impl Bug {
             Bug::CountTwice => "count-twice",
             Bug::CountUnbilled => "count-unbilled",
             Bug::EndEarly => "end-early",
+            Bug::NoLeaseTerm => "no-lease-term",
+            Bug::LeaseFromReceipt => "lease-from-receipt",
         }
     }
 }

@@ -94,7 +94,7 @@ impl World {
 
     fn ask_made(&mut self, index: usize) -> Result<(), String> {
         let Some(worker) = self.awake_worker() else { return Ok(()) };
-        if self.workers[worker].journal_fails {
+        if !self.may_grant(worker) {
             return Ok(());
         }
         let Some(slot) = self.workers[worker].opened.get(&index).copied() else {

@@ -202,7 +202,7 @@ impl World {
         let call = self.orders.calls[request_index(reply - ORDERS)];
         let key = ORDER | call.order as u128;
         let spec = self.specs[self.orders.all[call.order].budget].clone();
-        let slot = self.bank.slot(spec.id).filter(|_| !self.workers[worker].journal_fails);
+        let slot = self.bank.slot(spec.id).filter(|_| self.may_grant(worker));
         let Some(slot) = slot else {
             return self.refuse_order(worker, key, Verdict::Busy);
         };

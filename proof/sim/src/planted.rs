@@ -132,6 +132,7 @@ pub(crate) fn misread(record: &Record, bug: Option<Bug>) -> Record {
     let mut record = record.clone();
     match (&mut record, bug) {
         (Record::RunStarted { hold_ms_max, .. }, Some(Bug::ForgetSuspension)) => *hold_ms_max = 0,
+        (Record::RunStarted { lease_ms, .. }, Some(Bug::NoLeaseTerm)) => *lease_ms = 0,
         (Record::Resolved { verdict: Verdict::Granted, kept, .. }, Some(Bug::ForgetOrders)) => {
             // Under another key nobody finds it.
             if let Some(KeptWith::Answer(answer)) = kept.as_deref_mut() {

@@ -12,6 +12,7 @@ impl World {
     pub(crate) fn rest(&mut self) -> Result<(), String> {
         self.calm = true;
         self.end_faults();
+        self.zombies.clear();
         self.end_engine_faults()?;
         self.journal.sealer_mut().stuck_until_ms = 0;
         for spec in &mut self.specs {

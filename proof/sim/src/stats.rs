@@ -7,7 +7,7 @@ use ledger::{Bank, Clock, Counts, Period, Record, Verdict};
 use crate::files::FAULTS;
 
 /// Everything that is counted. The tests demand that a thousand seeds reach each of them.
-pub const EVENTS: [&str; 157] = [
+pub const EVENTS: [&str; 159] = [
     "timed: opened or extended",
     "timed: refused",
     "timed: settled, or too late",
@@ -148,6 +148,8 @@ pub const EVENTS: [&str; 157] = [
     "writer in doubt",
     "bank fenced",
     "bank replaced, and not told",
+    "ask granted by a bank that was replaced",
+    "ask refused: cut off",
     "bank stopped: the log forgot",
     "engine: request lost",
     "engine: answer lost",

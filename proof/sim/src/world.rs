@@ -2,6 +2,7 @@
 //! `bank`, `owner`, `faults`, `crash` and `rest`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::rc::Rc;
 
 use ledger::{
     Bank, BudgetSpec, Claimed, Keyed, MemoAnswer, No, Options, Out, PurseOptions, Purses, ToBank,
@@ -18,6 +19,7 @@ use crate::engine::{Engine, SharedEngine};
 use crate::files::SimFolder;
 use crate::journal::{Journal, Sizes};
 use crate::keyed::FirstAnswers;
+use crate::lease::{Lease, Zombie};
 use crate::made::{Made, template_of};
 use crate::memos::{self, Memos};
 use crate::named::OrderDoor;
@@ -108,6 +110,10 @@ pub struct World {
     /// Token keys that workers may have used.
     pub(crate) keys: Vec<TokenKey>,
     pub(crate) workers: Vec<Worker>,
+    /// Until when they may grant, where the log is on other machines and the run has a lease.
+    pub(crate) lease: Option<Rc<Lease>>,
+    /// Workers of banks that were replaced.
+    pub(crate) zombies: Vec<Zombie>,
     pub(crate) oracle: Oracle,
     /// Budgets that can be made on their first ask, in some runs without a planted bug, and wherever one of theirs is planted.
     pub(crate) made: Option<Made>,
@@ -161,6 +167,8 @@ impl World {
             model: Model::new(),
             keys: Vec::new(),
             workers: Vec::new(),
+            lease: None,
+            zombies: Vec::new(),
             oracle: Oracle::default(),
             made: Made::draw(seed, bug),
             requests: Vec::new(),
@@ -206,6 +214,9 @@ impl World {
         self.append(&mut out);
         self.suspended_until_ms = self.now_ms + self.purse_options.hold_ms_max();
         self.workers = (0..self.options.workers).map(|_| self.worker()).collect();
+        let lease = Some(self.options.lease_ms).filter(|ms| *ms > 0 && self.engine.is_some());
+        self.lease = lease.map(Lease::new);
+        self.journal.sealer_mut().lease.clone_from(&self.lease);
         Ok(())
     }
 
@@ -249,6 +260,7 @@ impl World {
             991..1000 => self.housekeeper_turn()?,
             _ => {}
         }
+        self.ask_zombie()?;
         self.step_made()?;
         self.send_number();
         self.send_orders();
