@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use ureq::http::{Response, StatusCode, header};
 use ureq::tls::{TlsConfig, TlsProvider};
+use ureq::typestate::WithBody;
 use ureq::{Agent, Body, Error, RequestBuilder};
 use zeroize::Zeroizing;
 
@@ -159,9 +160,25 @@ impl Client {
     /// # Errors
     /// [`FetchError`]; a refusal, too.
     pub fn post_json(&self, path: &str, body: &Value) -> Result<Value, FetchError> {
+        self.send_json(path, self.agent.post(self.target.url(path)), body)
+    }
+
+    /// The same with DELETE.
+    ///
+    /// # Errors
+    /// As of [`post_json`](Self::post_json).
+    pub fn delete_json(&self, path: &str, body: &Value) -> Result<Value, FetchError> {
+        self.send_json(path, self.agent.delete(self.target.url(path)).force_send_body(), body)
+    }
+
+    fn send_json(
+        &self,
+        path: &str,
+        request: RequestBuilder<WithBody>,
+        body: &Value,
+    ) -> Result<Value, FetchError> {
         let json = "application/json";
-        let request = self.headed(self.agent.post(self.target.url(path)), json);
-        let request = request.header(header::CONTENT_TYPE, json);
+        let request = self.headed(request, json).header(header::CONTENT_TYPE, json);
         let text = Zeroizing::new(body.to_string());
         let body = Zeroizing::new(self.read(path, request.send(text.as_str()), false)?);
         if body.is_empty() {

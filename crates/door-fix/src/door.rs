@@ -16,6 +16,7 @@ use crate::config::FixSessions;
 use crate::gate::limits::RefusedFor;
 use crate::half_logons::HalfLogons;
 use crate::ids::Claims;
+use crate::kills::Kills;
 use crate::peer::{Admission, Guard, Peer};
 use crate::prices::References;
 use crate::sayings::Sayings;
@@ -175,6 +176,10 @@ pub enum Happening {
     Removed(usize),
     /// A session has another firm. Its open orders keep the budgets that they were opened with.
     OtherFirm(usize),
+    /// The gate has sent a venue a cancel (F) of a stopped order.
+    Cancelled(usize),
+    /// **Alarm.** A venue refused a cancel of the gate: the order, and why.
+    CancelRefused(usize, String),
     /// **Alarm.** What became of an order cannot be booked.
     NotBooked(NamedRefusal),
 }
@@ -224,6 +229,7 @@ pub struct Door<S, G> {
     /// Work space: those of one order.
     pub(crate) legs: Vec<Leg>,
     pub(crate) sayings: Sayings,
+    pub(crate) kills: Kills,
 }
 
 impl<S: MessageStores, G: Guard> Door<S, G> {
@@ -266,6 +272,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
             orders: Arc::default(),
             legs: Vec::new(),
             sayings: Sayings::default(),
+            kills: Kills::default(),
         };
         (0..door.seats.len()).for_each(|at| door.open_book(at));
         Ok(door)

@@ -65,6 +65,7 @@ pub mod gate;
 mod half_logons;
 mod head;
 mod ids;
+mod kills;
 mod known;
 mod line_up;
 mod operate;
@@ -89,6 +90,7 @@ pub use config::{
 pub use door::{Caller, Clock, Door, Happening, Line, Ready, Refused, Step};
 pub use fix_session::Checks;
 pub use gate::limits::RefusedFor;
+pub use kills::KillScope;
 pub use operate::{Act, NotDone, SessionView, Standing};
 pub use passwords::{PasswordFile, PasswordFileError, PasswordHash};
 pub use peer::{AddressRange, AddressRangeError, Admission, Guard, Peer};

@@ -8,6 +8,7 @@ use crate::book::{Book, State};
 use crate::door::{Clock, Door, Happening};
 use crate::gate::limits::Denied;
 use crate::ids::{Claims, Named, changes, key, named, with_ids};
+use crate::kills::told;
 use crate::line_up::{Grant, Granted};
 use crate::passing::{Item, Origin, rejection_body};
 use crate::peer::Guard;
@@ -158,7 +159,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
     }
 
     /// Lets something be done with the book of a venue; `None` if it has none or fails, which is told.
-    fn with_book<R>(
+    pub(crate) fn with_book<R>(
         &mut self,
         venue: usize,
         act: impl FnOnce(&mut Book, &mut dyn MessageStore) -> Result<R, StoreError>,
@@ -427,6 +428,9 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         if targets.iter().any(|client| self.seats[*client].is_limited()) {
             self.references.note(message, clock.unix_us.div_euclid(1_000));
         }
+        if self.takes_refusal(at, message) {
+            return;
+        }
         if targets.is_empty() {
             // What cannot be kept fails its step, and comes again.
             let kept = self.try_book(at, |book, store| book.keep(message.frame().bytes(), store));
@@ -446,6 +450,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
             }
             self.note_sent(at, client, seq, sent.ok());
         }
+        self.cancel_reported(at, message, clock);
     }
 
     /// The clients that a venue's message goes to.
@@ -593,6 +598,10 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         clock: Clock,
     ) {
         let id = rejected.and_then(|rejected| rejected.value(11));
+        if let Some(cancel) = rejected.filter(|_| id.is_some_and(|id| self.is_own_cancel(at, id))) {
+            self.happenings.push(Happening::CancelRefused(at, told(cancel)));
+            return;
+        }
         let passed = rejection.number(45).and_then(|seq| self.seats[at].passed.origin(seq));
         let passed = passed.map(|origin| (origin.session, Some(origin.seq)));
         let Some((to, seq)) = passed.or_else(|| self.sender(at, id?)) else {

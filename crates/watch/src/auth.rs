@@ -54,6 +54,12 @@ impl Who {
         Who { name: "local".into(), role: AdminRole::Operate, shown: None }
     }
 
+    /// Reports whether a token was shown; without tokens everybody is the same.
+    #[must_use]
+    pub fn has_token(&self) -> bool {
+        self.shown.is_some()
+    }
+
     /// Whoever asks for a page without figures.
     pub(crate) fn anybody() -> Who {
         Who { name: "".into(), role: AdminRole::Read, shown: None }

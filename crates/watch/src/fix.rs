@@ -1,6 +1,6 @@
 //! What the admin API shows of FIX sessions, and what it does to them.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::node::EditError;
@@ -235,6 +235,63 @@ pub enum FixAct {
     LogOut,
 }
 
+/// Whose orders are stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FixKillScope {
+    /// Those of a client's session.
+    Session,
+    /// Those of an Account (1).
+    Account,
+    /// Those of all sessions of a firm.
+    Firm,
+}
+
+/// Orders that are stopped.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct FixKill {
+    /// What the name names.
+    pub scope: FixKillScope,
+    /// Whose orders; there may be nobody of that name.
+    #[schema(example = "CLIENT1")]
+    pub name: String,
+    /// Why; after a restart maybe only its beginning, the audit has it whole.
+    pub reason: String,
+    /// Name of the token that stopped them; null where there were none.
+    #[schema(required)]
+    pub who: Option<String>,
+    /// Since when.
+    pub at_ms: u64,
+    /// A restart knows of it.
+    pub sealed: bool,
+    /// The configured sessions that it stops as a whole; none of an account.
+    pub sessions: Vec<String>,
+}
+
+/// All orders that are stopped.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
+pub struct FixKills {
+    /// The oldest first, since the start.
+    pub kills: Vec<FixKill>,
+}
+
+/// Orders that somebody wants to be stopped, or to pass again.
+#[derive(Clone, Debug)]
+pub struct FixKillChange {
+    /// Who.
+    pub who: Box<str>,
+    /// A token was shown.
+    pub has_token: bool,
+    /// Why, 3 to 500 characters.
+    pub why: Box<str>,
+    /// Whose.
+    pub scope: FixKillScope,
+    /// By name.
+    pub name: String,
+    /// They are to be stopped.
+    pub stops: bool,
+}
+
 /// Why something is not done, or not shown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FixError {
@@ -250,6 +307,9 @@ pub enum FixError {
     /// A number that cannot be: which, what was found, what was expected.
     #[error("nothing was done: {0}: found {1}, expected {2}")]
     Unfit(&'static str, u64, String),
+    /// Somebody else has to do it.
+    #[error("nothing was done: {0}")]
+    Forbidden(String),
     /// The disk does not take it, or the worker does not answer.
     #[error("{0}")]
     NotReady(String),

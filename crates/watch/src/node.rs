@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::State;
-use crate::fix::{FixChange, FixError, FixMessages, FixOrders, FixPage, FixSession};
+use crate::fix::{
+    FixChange, FixError, FixKillChange, FixKills, FixMessages, FixOrders, FixPage, FixSession,
+};
 use crate::report::{Report, ReportAsk, ReportError};
 use crate::vault::{Vault, VaultPage};
 
@@ -112,6 +114,22 @@ pub trait Node: Send + Sync + 'static {
         Err(FixError::Unknown(format!("there is no FIX session {:?}", change.session)))
     }
 
+    /// Lists whose orders are stopped at the FIX door.
+    ///
+    /// # Errors
+    /// [`FixError::NotReady`].
+    fn fix_kills(&self) -> Result<FixKills, FixError> {
+        Ok(FixKills::default())
+    }
+
+    /// Stops orders or lets them pass again, and records it; returns what is stopped then.
+    ///
+    /// # Errors
+    /// [`FixError`]; of a kill it says whether the orders are stopped.
+    fn fix_kill(&self, _change: FixKillChange) -> Result<FixKills, FixError> {
+        Err(FixError::Unknown("the FIX door is off".into()))
+    }
+
     /// Adds up what was counted of campaigns.
     ///
     /// # Errors
@@ -188,6 +206,10 @@ pub enum Action {
     FixResend,
     /// A FIX session is logged out.
     FixLogout,
+    /// Orders of a FIX session, an account or a firm are stopped.
+    FixKill,
+    /// They pass again.
+    FixEnable,
     /// The budgets file changed budgets.
     File,
 }

@@ -1020,7 +1020,9 @@ fn reason(entry: &EditEntry, changed: &[(&Row, &Option<Budget>)]) -> EditReason 
         | Action::FixSequence
         | Action::FixReset
         | Action::FixResend
-        | Action::FixLogout => EditAction::Set,
+        | Action::FixLogout
+        | Action::FixKill
+        | Action::FixEnable => EditAction::Set,
         Action::Pause => EditAction::Pause,
         Action::Resume => EditAction::Resume,
         Action::Undo => EditAction::Undo,

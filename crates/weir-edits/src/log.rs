@@ -3,7 +3,7 @@
 //! | entry | fields |
 //! | --- | --- |
 //! | `head` | `format` (4; an earlier log is read, and rewritten at the start), `next_record`; the first line |
-//! | `edit` | `record`, `at_ms`, `who`, `action` (`create`, `set`, `pause`, `resume`, `undo`; `fix_sequence`, `fix_reset`, `fix_resend`, `fix_logout`; `file`), `why`, `undo_of`?, `key`? (`key`, `digest`), `session`? (`name`, `before`, `after`: of a FIX session, without rows), `file`? (`added`, `changed`, `ended`: of a load of the budgets file, with the first 100 rows), `rows` |
+//! | `edit` | `record`, `at_ms`, `who`, `action` (`create`, `set`, `pause`, `resume`, `undo`; `fix_sequence`, `fix_reset`, `fix_resend`, `fix_logout`, `fix_kill`, `fix_enable`; `file`), `why`, `undo_of`?, `key`? (`key`, `digest`), `session`? (`name`, `before`, `after`: of a FIX session, without rows), `file`? (`added`, `changed`, `ended`: of a load of the budgets file, with the first 100 rows), `rows` |
 //! | `ended` | `at_ms`, `ended`: `[{"id","fields","why"}]`; no fields: everything known of the budget. The file said something newer |
 //! | `away` | `at_ms`, `ids`: budgets that the file, or their parents, no longer name; their edits wait for a day |
 //! | `back` | `ids`: the file names them again; what waited is in force |

@@ -1,7 +1,6 @@
 //! A worker without sockets, without a bank and at an instant set by hand: for programs that count or time what a node
 //! does between the bytes that it receives and those that it answers (`proof/instructions`).
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -225,7 +224,7 @@ fn terms(config: &Config) -> Result<DoorTerms, StartError> {
     }
     let addresses = DOORS.map(|door| (door.listen)(&config).address());
     let tokens = Tokens::read(&config, doors::DOORS).expect("no file is named");
-    DoorTerms::new(&config, &addresses, &tokens, START_MS, (None, BTreeMap::new()), &[])
+    DoorTerms::new(&config, &addresses, &tokens, START_MS, (None, doors::FixKnown::default()), &[])
 }
 
 /// What a worker is started with here.

@@ -16,6 +16,8 @@ use crate::numbers::number;
 const PAGE: u32 = 1_000;
 /// Bytes of a page: it ends with the message that makes it larger than 1 MiB, a message may have 16 MiB, and each byte of it may take six.
 const PAGE_BYTES_MAX: u64 = 128 << 20;
+/// Whose orders are stopped.
+const KILL: &str = "/v1/fix/kill";
 const SOH: char = '\x01';
 
 /// Looks at FIX sessions, or does something to one.
@@ -57,6 +59,18 @@ enum Command {
         after_help = "Example: weir fix logout --session CLIENT1 --reason \"end of the day\"\n\nA client may log on again, and a venue is connected to again."
     )]
     Logout(ActArgs),
+    /// Stop orders of a session, an account or a firm, and cancel the open ones.
+    #[command(
+        after_help = "Example: weir fix kill --scope firm --name ACME --reason \"a fat finger\"\n\nNew orders and replaces are refused from now on, cancels pass. It lasts over restarts, until weir fix enable. Prints all that is\nstopped. What is stopped already is cancelled again."
+    )]
+    Kill(KillArgs),
+    /// Let orders pass again that were stopped.
+    #[command(
+        after_help = "Example: weir fix enable --scope firm --name ACME --reason \"the desk has mended it\"\n\nWhere the node has tokens, it needs another one than that which stopped them. Prints what is stopped still."
+    )]
+    Enable(KillArgs),
+    /// List whose orders are stopped.
+    Kills(KillsArgs),
 }
 
 #[derive(Debug, Args)]
@@ -125,6 +139,30 @@ struct ResendArgs {
     to: u64,
 }
 
+#[derive(Debug, Args)]
+struct KillArgs {
+    #[command(flatten)]
+    node: Options,
+    /// What the name names.
+    #[arg(long, value_name = "SCOPE", value_parser = ["session", "account", "firm"])]
+    scope: String,
+    /// The session, the account (1) or the firm, exactly.
+    #[arg(long, value_name = "NAME")]
+    name: String,
+    /// Why, 3 to 500 characters, for the audit.
+    #[arg(long, value_name = "TEXT")]
+    reason: String,
+}
+
+#[derive(Debug, Args)]
+struct KillsArgs {
+    #[command(flatten)]
+    node: Options,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
 /// Why a command did not do what it was asked for.
 #[derive(Debug, thiserror::Error)]
 pub enum FixError {
@@ -175,6 +213,11 @@ pub fn main(args: &FixArgs, out: &mut dyn Write, told: &mut dyn Write) -> Result
             let body = json!({"from": from, "to": to, "reason": args.reason});
             act(args, "resend", &body, out)
         }
+        Command::Kill(args) => kills(&args.node.open()?.post_json(KILL, &args.body())?, false, out),
+        Command::Enable(args) => {
+            kills(&args.node.open()?.delete_json(KILL, &args.body())?, false, out)
+        }
+        Command::Kills(args) => kills(&args.node.open()?.get(KILL)?, args.json, out),
     }
 }
 
@@ -260,6 +303,15 @@ const ORDER_COLUMNS: [(&str, &str); 12] = [
     ("state", "state"),
 ];
 
+const KILL_COLUMNS: [(&str, &str); 6] = [
+    ("scope", "scope"),
+    ("name", "name"),
+    ("at_ms", "since"),
+    ("who", "by"),
+    ("sealed", "sealed"),
+    ("reason", "reason"),
+];
+
 /// Each page is a table: a million orders are not kept to align their columns.
 fn orders(args: &OrdersArgs, out: &mut dyn Write) -> Result<(), FixError> {
     let client = args.node.open()?;
@@ -340,6 +392,24 @@ fn act(args: &ActArgs, act: &str, body: &Value, out: &mut dyn Write) -> Result<(
     let path = format!("/v1/fix/sessions/{}/{act}", encode(&args.session));
     let session = args.node.open()?.post_json(&path, body)?;
     table(&[&session], out)
+}
+
+impl KillArgs {
+    fn body(&self) -> Value {
+        json!({"scope": self.scope, "name": self.name, "reason": self.reason})
+    }
+}
+
+fn kills(found: &Value, is_json: bool, out: &mut dyn Write) -> Result<(), FixError> {
+    let all = found["kills"].as_array().ok_or(FixError::Form("kills"))?;
+    if is_json {
+        writeln!(out, "{found}")?;
+    } else if all.is_empty() {
+        writeln!(out, "no orders are stopped")?;
+    } else {
+        columned(&KILL_COLUMNS, &all.iter().collect::<Vec<_>>(), out)?;
+    }
+    Ok(())
 }
 
 /// One message, wherever it comes from.

@@ -221,6 +221,8 @@ export interface AuditRecord {
     | "fix_reset"
     | "fix_resend"
     | "fix_logout"
+    | "fix_kill"
+    | "fix_enable"
     | "file";
   why: string;
   rows: number;

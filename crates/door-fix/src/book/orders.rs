@@ -27,6 +27,8 @@ use crate::sayings::key_number;
 /// How many rows a page of orders has at most, and how many places are looked at for it.
 const ROWS_AT_ONCE: usize = 256;
 const PLACES_AT_ONCE: usize = 4_096;
+/// How many places a part of a search for open orders looks at.
+const PLACES_SEARCHED: RowPlace = 4_096;
 
 /// What is new of an id: the client and the number of its message, the state, and when.
 pub(crate) type New<'a> = ((&'a str, Option<u64>), State, u64);
@@ -109,6 +111,45 @@ impl Book {
         let row = self.rows.get(place)?;
         let (head, order) = row.held.read()?;
         Some((head, order, self.label(row)))
+    }
+
+    /// The client of the order at a place.
+    pub(crate) fn client_at(&self, place: RowPlace) -> &str {
+        self.rows.get(place).map_or("", |row| &self.clients[row.client as usize])
+    }
+
+    /// Reports whether the order at a place may be executed, and is one of those that are meant, by client and account.
+    pub(crate) fn is_open_order(
+        &self,
+        place: RowPlace,
+        is_meant: impl Fn(&str, &[u8]) -> bool,
+    ) -> bool {
+        let Some((head, order)) = self.rows.get(place).and_then(|row| row.held.read()) else {
+            return false;
+        };
+        let is_open = match order.phase() {
+            Phase::Open => true,
+            // A replace may open it again.
+            Phase::Filled => !head.waits.is_empty(),
+            Phase::Closed => false,
+        };
+        is_open && is_meant(self.client_at(place), head.account)
+    }
+
+    /// Finds open orders from a place on, so many at most, and where the search goes on. A part is bounded, whatever the book has.
+    pub(crate) fn open_orders(
+        &self,
+        from: RowPlace,
+        max: usize,
+        is_meant: impl Fn(&str, &[u8]) -> bool,
+    ) -> (Vec<RowPlace>, Option<RowPlace>) {
+        let end = RowPlace::try_from(self.rows.rows.len()).unwrap_or(RowPlace::MAX);
+        let (mut found, mut at) = (Vec::new(), from);
+        while at < end && (at - from) < PLACES_SEARCHED && found.len() < max {
+            found.extend(self.is_open_order(at, &is_meant).then_some(at));
+            at += 1;
+        }
+        (found, (at < end).then_some(at))
     }
 
     /// The row of the order that an id names.

@@ -15,21 +15,38 @@ use wire::Verdict;
 
 use super::Sessions;
 use super::desk::FixError;
+use super::kill::{self, Kill};
 
 /// As whose memos they are recorded.
 pub(super) const OF: ledger::Door = ledger::Door::Fix;
 
-/// Checkpoints by the names of their sessions.
-pub type Known = BTreeMap<String, Checkpoint>;
+/// What the journal knows of sessions.
+#[derive(Debug, Default)]
+pub struct Known {
+    /// By the names of their sessions.
+    pub(super) checkpoints: BTreeMap<String, Checkpoint>,
+    /// Whose orders are stopped.
+    pub(super) kills: Vec<Kill>,
+}
+
+impl Known {
+    pub(super) fn get(&self, name: &str) -> Option<&Checkpoint> {
+        self.checkpoints.get(name)
+    }
+}
 
 /// What the bank has, at a start.
 pub fn known(memos: DoorMemos<'_>) -> Known {
     let read = memos.iter().filter_map(|(_, bytes, _)| Checkpoint::from_bytes(bytes));
-    read.map(|checkpoint| (checkpoint.name.clone(), checkpoint)).collect()
+    let checkpoints = read.map(|checkpoint| (checkpoint.name.clone(), checkpoint)).collect();
+    Known { checkpoints, kills: kill::known(memos) }
 }
 
 /// A checkpoint takes the place of the one before, unless it is behind it.
 pub(super) fn judge(memos: &DoorMemos<'_>, memo: &ledger::Memo) -> MemoJudgement {
+    if kill::is_of_kill(memos, memo) {
+        return MemoJudgement::New;
+    }
     let Some(new) = Checkpoint::from_bytes(&memo.bytes) else {
         return MemoJudgement::Refused(Verdict::BadAction);
     };
@@ -188,13 +205,15 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let open = |folder: &str| FileStores::open(&root.path().join(folder), Options::default());
         let mut stores = open("before").unwrap();
-        let mut known = Known::new();
+        let mut known = Known::default();
         for (at, name) in ["A", "B"].into_iter().enumerate() {
             stores.add(name, Durability::Sealed, 5).unwrap();
             stores.store(at).put(b"8=FIX.4.4").unwrap();
             stores.flush(&[at]).unwrap();
             let memo = stores.kept(at).unwrap();
-            known.insert(name.into(), Checkpoint { name: name.into(), memo, is_set: false });
+            known
+                .checkpoints
+                .insert(name.into(), Checkpoint { name: name.into(), memo, is_set: false });
         }
         let add = |stores: &mut FileStores<_>, name| {
             super::super::add(stores, (name, Durability::Sealed), 5, &known)

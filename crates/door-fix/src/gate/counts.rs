@@ -32,6 +32,9 @@ counters! {
         refused_quantity: "Orders and replaces that were refused because they are larger than `order_quantity_max` of their session.";
         refused_restricted: "Orders and replaces that were refused because their session may not trade their instrument.";
         refused_no_reference: "Orders and replaces that were refused because their symbols have no reference price.";
+        refused_killed: "Orders and replaces that were refused because orders of their session, account or firm are stopped.";
+        cancels: "Cancels that the gate sent for open orders that are stopped.";
+        cancels_refused: "Cancels of the gate that a venue refused; the order may be open still.", failing("fix_cancels", "/docs/fix.md#alarms");
         refused_duplicate: "Orders, cancels and replaces that were refused because their ClOrdID is in use.";
         refused_no_order: "Replaces that were refused because what they replace is closed or unknown.";
         refused_too_late: "Orders and replaces that were refused because they came too late, or were to be sent again too late.";
@@ -82,6 +85,14 @@ impl FixCounts {
                 self.counter_of(*why).add(1);
                 tracing::debug!(session, ?why, "FIX: an order was refused");
             }
+            Happening::Cancelled(_) => self.cancels.add(1),
+            Happening::CancelRefused(_, told) => {
+                self.cancels_refused.add(1);
+                tracing::error!(
+                    session,
+                    "FIX: the venue refused a cancel of the gate; the order may be open still: cancel it with the venue. {told}"
+                );
+            }
             other => match sentence(other) {
                 Some((Weight::Lost, told)) => {
                     self.lost.add(1);
@@ -107,6 +118,7 @@ impl FixCounts {
             RefusedFor::Quantity => &self.refused_quantity,
             RefusedFor::Restricted => &self.refused_restricted,
             RefusedFor::NoReference => &self.refused_no_reference,
+            RefusedFor::Killed => &self.refused_killed,
             RefusedFor::Duplicate => &self.refused_duplicate,
             RefusedFor::NoOrder => &self.refused_no_order,
             RefusedFor::TooLate => &self.refused_too_late,

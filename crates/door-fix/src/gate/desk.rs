@@ -16,6 +16,7 @@ use weir_config::config::Config;
 
 use super::Sessions;
 use super::adopting::FixSettings;
+use super::kill::{KILLS_MAX, Kill, KillAsk, KillScope, KillView};
 use super::latency::Latency;
 
 /// How long the worker has to take what is asked; afterwards it is not done any more. Who acts has the audit to himself until then.
@@ -133,6 +134,25 @@ pub enum FixError {
         "both numbers are set, on the disk; the journal cannot seal at the moment, and a restart before it can may set them back"
     )]
     NotInJournal,
+    /// The journal does not know of a kill.
+    #[error(
+        "the orders are stopped from now on, but the journal cannot seal that at the moment: it is tried each second, and a restart before it succeeds ends the kill"
+    )]
+    KillNotSealed,
+    /// The journal does not know of the end of a kill.
+    #[error("nothing was done: the journal cannot seal at the moment, so the orders stay stopped")]
+    StillKilled,
+    /// There is no such kill.
+    #[error("orders of the {0} {1:?} are not stopped")]
+    NotKilled(&'static str, String),
+    /// Who killed may not end it.
+    #[error("{0} has stopped these orders: another token has to enable them")]
+    OwnKill(String),
+    /// No room for one more.
+    #[error(
+        "nothing was done: there are {KILLS_MAX} kills, which is the most; enable some, or kill a firm"
+    )]
+    TooManyKills,
     /// The worker has not taken it in time, and will not.
     #[error("the worker of the FIX door is busy, or waits for the disk: nothing was done")]
     NotTaken,
@@ -175,6 +195,8 @@ pub(super) enum Ask {
     Views(Sender<Vec<FixSession>>),
     Orders(u64, usize, Sender<OrderPage>),
     Act(String, FixAct, Sender<Result<(), FixError>>),
+    Kills(Sender<Vec<KillView>>),
+    Kill(Box<KillAsk>, Sender<Result<(), FixError>>),
     Adopt(Box<FixSettings>, Sender<Result<(), Vec<String>>>),
     /// What symbols cost; `None`: the file does not say it any more. What they did before comes back, for who asks to free.
     Prices(Option<Arc<Prices>>, Sender<Option<Arc<Prices>>>),
@@ -253,6 +275,31 @@ impl FixDesk {
     pub fn act(&self, session: &str, act: FixAct) -> Result<(), FixError> {
         check(act)?;
         self.ask(WAIT, |reply| Ask::Act(session.to_owned(), act, reply))?
+    }
+
+    /// Asks which orders are stopped.
+    ///
+    /// # Errors
+    /// [`FixError::NotTaken`], [`FixError::Silent`].
+    pub fn kills(&self) -> Result<Vec<KillView>, FixError> {
+        self.ask(WAIT, Ask::Kills)
+    }
+
+    /// Stops orders and cancels the open ones. They are stopped at once; the journal has it when this returns.
+    ///
+    /// # Errors
+    /// [`FixError::KillNotSealed`], [`FixError::Silent`]: they may be stopped; else they are not.
+    pub fn kill(&self, kill: Kill) -> Result<(), FixError> {
+        self.ask(WAIT, |reply| Ask::Kill(Box::new(KillAsk::Kill(kill)), reply))?
+    }
+
+    /// Lets orders pass again; `who` is the name of the token, or nothing.
+    ///
+    /// # Errors
+    /// [`FixError`]: they stay stopped, but maybe for [`FixError::Silent`].
+    pub fn enable(&self, scope: KillScope, name: String, who: String) -> Result<(), FixError> {
+        let ask = KillAsk::Enable(scope, name, who);
+        self.ask(WAIT, |reply| Ask::Kill(Box::new(ask), reply))?
     }
 
     /// Reads what another configuration says of the sessions, for [`adopt`](Self::adopt).

@@ -8,6 +8,8 @@ use ledger::{Amount, NamedKind, NamedLeg, NamedRefusal, NamedSay};
 use weir_budgets::orders::Unbound;
 use wire::Verdict;
 
+use crate::kills::KillScope;
+
 /// Returns what the ledger is asked for: the amounts of all legs of an order, granted together or not at all.
 #[must_use]
 pub fn ask(key: u128, label: &str, amounts: impl Iterator<Item = (u64, LegAmounts)>) -> NamedSay {
@@ -56,6 +58,8 @@ pub enum Denied {
     Quantity(Decimal),
     /// Its session may not trade it, for this reason.
     Restricted(&'static str),
+    /// Orders of its session, account or firm are stopped.
+    Killed(KillScope),
     /// A replace names no order of its session.
     NoOrder,
     /// It was sent again, and too late.
@@ -85,6 +89,8 @@ pub enum RefusedFor {
     Restricted,
     /// It may be executed at any price, and nobody knows what its symbol costs.
     NoReference,
+    /// Orders of its session, account or firm are stopped.
+    Killed,
     /// Its ClOrdID is in use.
     Duplicate,
     /// What it replaces is closed or unknown.
@@ -134,6 +140,7 @@ impl Denied {
             Denied::Quantity(_) => RefusedFor::Quantity,
             Denied::Restricted(_) => RefusedFor::Restricted,
             Denied::NoReference => RefusedFor::NoReference,
+            Denied::Killed(_) => RefusedFor::Killed,
             Denied::TooOld => RefusedFor::TooLate,
             Denied::Unanswered => RefusedFor::Unanswered,
             Denied::Journal => RefusedFor::Journal,
@@ -179,6 +186,7 @@ impl fmt::Display for Denied {
             Denied::Quantity(max) => write!(f, "order_quantity_max: {max} of this session"),
             Denied::Restricted(why) => f.write_str(why),
             Denied::NoReference => f.write_str("no reference price"),
+            Denied::Killed(scope) => write!(f, "orders of this {} are stopped", scope.name()),
             Denied::NoOrder => f.write_str("no order of this session has this OrigClOrdID (41)"),
             Denied::TooOld => f.write_str("sent again too late; send a new order"),
             Denied::Unanswered => f.write_str("the limits were not checked in time; send it again"),
@@ -269,6 +277,7 @@ mod tests {
             (Denied::NoReference, "99", "0", "no reference price"),
             (Denied::Order(Refusal::Closed), "99", "0", "the order is closed"),
             (Denied::TooOld, "4", "4", "sent again too late"),
+            (Denied::Killed(KillScope::Firm), "99", "0", "orders of this firm are stopped"),
             (Denied::Value(zero), "3", "3", "order_value_max: 0 of this session"),
             (Denied::Quantity(zero), "3", "3", "order_quantity_max: 0 of this session"),
             (Denied::Restricted("the instrument is"), "99", "0", "the instrument is"),

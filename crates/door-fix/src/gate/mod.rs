@@ -11,6 +11,7 @@ pub mod counts;
 mod credentials;
 pub mod desk;
 pub mod entries;
+pub mod kill;
 mod latency;
 pub mod limits;
 mod passwords;
@@ -32,6 +33,7 @@ use weir_config::doors::fix_connections;
 use checkpoints::{Checkpoints, Known};
 use counts::{FixCounts, RefusalLog};
 use desk::{Ask, Asks, FixDesk};
+use kill::KillList;
 use latency::Latency;
 use passwords::Passwords;
 use weir_door::{
@@ -178,6 +180,7 @@ pub struct FixDoor {
     /// What operators want.
     asks: Option<Asks>,
     checkpoints: Checkpoints,
+    kills: KillList,
     /// All is told to the journal that is to be told in this second.
     are_told: bool,
     /// The node stops: when all connections have ended, the journal is told a last time.
@@ -279,7 +282,7 @@ impl FixDoor {
         let counters: Arc<FixCounts> = counters.own();
         let taken = || terms.taken.lock().unwrap_or_else(PoisonError::into_inner).take();
         let (mut sessions, mut asks, mut venues) = (None, None, Vec::new());
-        let mut known = Known::new();
+        let mut known = Known::default();
         if let Some(taken) = on.has(number.into()).then(taken).flatten() {
             counters.lost.add(taken.behind);
             counters.doubtful.add(comparing::take_doubtful());
@@ -290,8 +293,10 @@ impl FixDoor {
             taken_sessions.set_boot(comparing::boot());
             (sessions, asks) = (Some(taken_sessions), Some(taken.asks));
         }
+        let kills = KillList::new(std::mem::take(&mut known.kills), sessions.as_mut());
         FixDoor {
             counters,
+            kills,
             checkpoints: Checkpoints::new(number, known),
             are_told: true,
             last: Last::NotYet,
@@ -444,14 +449,15 @@ impl FixDoor {
     }
 
     /// Answers what operators ask.
-    fn answer(&mut self, till: &Till) {
+    fn answer(&mut self, till: &mut Till) {
         let clock = clock(till);
         for _ in 0..ASKS_MAX {
             let Some(ask) = self.asks.as_ref().and_then(Asks::next) else { return };
             let Some(sessions) = &mut self.sessions else { return };
             sessions.stores().set_time(clock.unix_us);
             // Numbers that are set count at once.
-            self.are_told &= matches!(ask, Ask::Views(_) | Ask::Orders(..) | Ask::Prices(..));
+            self.are_told &=
+                matches!(ask, Ask::Views(_) | Ask::Orders(..) | Ask::Prices(..) | Ask::Kills(_));
             match ask {
                 // Who asked may have gone.
                 Ask::Views(reply) => {
@@ -475,6 +481,8 @@ impl FixDoor {
                     self.counters.price_failures.add(1);
                     drop(reply.send(None));
                 }
+                Ask::Kills(reply) => drop(reply.send(self.kills.views(sessions))),
+                Ask::Kill(ask, reply) => self.take_kill(*ask, reply, till),
                 Ask::Adopt(settings, reply) => drop(reply.send(self.adopt(*settings, clock))),
             }
             self.take_rest();
@@ -622,6 +630,8 @@ fn of(happening: &crate::Happening) -> Option<usize> {
         | Happening::OrderRefused(session, _)
         | Happening::Removed(session)
         | Happening::OtherFirm(session)
+        | Happening::Cancelled(session)
+        | Happening::CancelRefused(session, _)
         | Happening::NobodysOrder { venue: session, .. }
         | Happening::UnknownRejected(session) => Some(*session),
         Happening::NotBooked(_) => None,
@@ -776,8 +786,10 @@ impl Door for FixDoor {
                     self.dial(clock(till), outbox);
                 }
                 self.sessions.iter_mut().for_each(Sessions::say_again);
+                self.tell_kills_again(till);
                 self.tidy();
             }
+            Heard::Recorded(reply, answer) if self.takes_recorded(reply, &answer) => {}
             Heard::Recorded(reply, answer) => {
                 let sessions = self.sessions.as_ref();
                 let name = sessions.and_then(|sessions| sessions.name(reply.index as usize));
@@ -803,6 +815,7 @@ impl Door for FixDoor {
 
     /// What steps left is flushed, and what they have for connections leaves.
     fn turn<S>(&mut self, till: &mut Till, outbox: &mut DoorOutbox<'_, '_, S, FixConn>) {
+        self.cancel_stopped(till);
         self.flush(till);
         self.say(till);
         self.read_on(till, outbox);
@@ -831,7 +844,9 @@ impl Door for FixDoor {
 
     /// Each session has the peer's Logout, or has waited for it as long as the protocol says, and the journal knows how far they came.
     fn is_drained(&self) -> bool {
-        let is_told = self.last == Last::Told && !self.checkpoints.are_under_way();
+        let is_told = self.last == Last::Told
+            && !self.checkpoints.are_under_way()
+            && !self.kills.are_under_way();
         self.open.is_empty() && (is_told || self.sessions.is_none())
     }
 }

@@ -23,24 +23,24 @@ const BUDGETS: &str = r#"{"id":1,"limit":"1000","orders":{"account":"A1"}}
 "#;
 /// The sessions, by number.
 const NAMES: [&str; 3] = ["A", "B", "VENUE"];
-const VENUE: usize = 2;
+pub(crate) const VENUE: usize = 2;
 
-struct Gate {
+pub(crate) struct Gate {
     root: tempfile::TempDir,
-    desk: Desk<FileStores<NumbersFile>>,
+    pub(crate) desk: Desk<FileStores<NumbersFile>>,
     bank: Bank,
     /// Connections and next numbers of the sessions.
     lines: [usize; 3],
     seqs: [u64; 3],
     /// What the ledger has not answered.
     asked: VecDeque<ToLedger>,
-    is_slow: bool,
+    pub(crate) is_slow: bool,
     /// What it answers to all.
     refuses: Option<NamedRefusal>,
     /// What a start would say and doubt: whether the files are older than the journal, which start of the machine it is, how many of each.
     doubts: Vec<(bool, u32, [usize; 2])>,
     /// What each session got.
-    got: [String; 3],
+    pub(crate) got: [String; 3],
 }
 
 fn sessions(version: &str) -> (Vec<SessionSpec>, Vec<VenueSpec>) {
@@ -79,7 +79,7 @@ fn desk(root: &std::path::Path, version: &'static str) -> Desk<FileStores<Number
 }
 
 impl Gate {
-    fn new(version: &'static str) -> Gate {
+    pub(crate) fn new(version: &'static str) -> Gate {
         let root = tempfile::tempdir().unwrap();
         let (mut bank, mut out) = (Bank::new(ledger::Options::default()), Out::default());
         let lines = budgets::file_of("b.jsonl".as_ref(), BUDGETS.as_bytes()).unwrap().lines;
@@ -105,13 +105,13 @@ impl Gate {
         gate
     }
 
-    fn log_on(&mut self, at: usize) {
+    pub(crate) fn log_on(&mut self, at: usize) {
         self.lines[at] = if at == VENUE { self.desk.dial_to(VENUE).0 } else { self.desk.connect() };
         self.says(at, "35=A|98=0|108=30|");
     }
 
     /// A session says something under its next number, and the ledger answers what that asks.
-    fn says(&mut self, at: usize, text: &str) {
+    pub(crate) fn says(&mut self, at: usize, text: &str) {
         self.says_as(at, self.seqs[at], text);
         self.seqs[at] += 1;
     }
@@ -125,7 +125,7 @@ impl Gate {
     }
 
     /// What steps did is flushed, what they have leaves, and the ledger answers.
-    fn turn(&mut self) {
+    pub(crate) fn turn(&mut self) {
         loop {
             for (line, text) in self.desk.flush() {
                 let at = self.lines.iter().position(|one| *one == line).unwrap();
@@ -155,13 +155,13 @@ impl Gate {
     }
 
     /// Ends its connection.
-    fn leaves(&mut self, at: usize) {
+    pub(crate) fn leaves(&mut self, at: usize) {
         self.desk.drop_line(self.lines[at]);
         self.turn();
     }
 
     /// What a session got since this was asked last, without the fields that change with time.
-    fn took(&mut self, at: usize) -> String {
+    pub(crate) fn took(&mut self, at: usize) -> String {
         let got = std::mem::take(&mut self.got[at]);
         let is_kept = |field: &&str| {
             !["34=", "17=GATE", "60=", "122="].iter().any(|tag| field.starts_with(tag))
@@ -172,10 +172,20 @@ impl Gate {
     }
 
     /// Its process is killed and started again: what nobody answered is lost, and what the ledger has is compared with the book.
-    fn after_a_kill(mut self, version: &'static str) -> Gate {
+    fn after_a_kill(self, version: &'static str) -> Gate {
+        self.after_a_kill_with(version, |_| {})
+    }
+
+    /// The same, and its door is told something before anybody is let in.
+    pub(crate) fn after_a_kill_with(
+        mut self,
+        version: &'static str,
+        tell: impl FnOnce(&mut door_fix::Door<FileStores<NumbersFile>, ()>),
+    ) -> Gate {
         // The folder is locked as long as the stores are there.
         drop(self.desk);
         self.desk = desk(self.root.path(), version);
+        tell(&mut self.desk.door);
         let (clients, venues) = sessions(version);
         let config = FixSessions::new(clients, venues).unwrap();
         for (is_behind, boot, expected) in std::mem::take(&mut self.doubts) {
@@ -200,7 +210,7 @@ impl Gate {
     }
 
     /// The lines of a budget's books that are not 0, in units; what lies in purses is free.
-    fn books(&self, id: u64) -> String {
+    pub(crate) fn books(&self, id: u64) -> String {
         let slot = self.bank.slot(id).unwrap();
         let (unit, books) = (self.bank.spec(slot).unit, self.bank.books(slot));
         let free = books.line(Line::Free).get() + books.line(Line::Purses).get();
@@ -216,7 +226,7 @@ impl Gate {
 }
 
 /// An order of an account: its id, quantity and price.
-fn order(account: &str, id: &str, quantity: u32, price: &str) -> String {
+pub(crate) fn order(account: &str, id: &str, quantity: u32, price: &str) -> String {
     format!("35=D|11={id}|1={account}|38={quantity}|40=2|44={price}|54=1|55=X|")
 }
 

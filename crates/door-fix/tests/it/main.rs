@@ -7,6 +7,7 @@ mod attacks;
 mod clients;
 mod config;
 mod desk;
+mod kills;
 mod limits;
 mod operate;
 mod orders;

@@ -618,6 +618,8 @@ pub(super) enum ActionWord {
     FixReset,
     FixResend,
     FixLogout,
+    FixKill,
+    FixEnable,
     File,
 }
 
@@ -634,6 +636,8 @@ impl From<crate::node::Action> for ActionWord {
             Action::FixReset => ActionWord::FixReset,
             Action::FixResend => ActionWord::FixResend,
             Action::FixLogout => ActionWord::FixLogout,
+            Action::FixKill => ActionWord::FixKill,
+            Action::FixEnable => ActionWord::FixEnable,
             Action::File => ActionWord::File,
         }
     }

@@ -67,8 +67,8 @@ pub(super) fn complete(document: &mut OpenApi, version: &str, secured: bool) {
     }
     for (path, item) in &mut document.paths.paths {
         let token = secured && !PUBLIC.contains(&path.as_str());
-        let methods = [&mut item.get, &mut item.post, &mut item.put, &mut item.patch];
-        for operation in methods.into_iter().flatten() {
+        let changes = [&mut item.post, &mut item.put, &mut item.patch, &mut item.delete];
+        for operation in changes.into_iter().chain([&mut item.get]).flatten() {
             add_errors(operation, token, path);
             if token {
                 let none = std::iter::empty::<String>();
@@ -88,8 +88,13 @@ pub(super) fn without_parameters(document: &OpenApi) -> Arc<[String]> {
     let in_query = |one: &Parameter| matches!(one.parameter_in, ParameterIn::Query);
     let takes = |operation: &Operation| operation.parameters.iter().flatten().any(in_query);
     let of = |(path, item): (&String, &PathItem)| {
-        let methods =
-            [("GET", &item.get), ("POST", &item.post), ("PUT", &item.put), ("PATCH", &item.patch)];
+        let methods = [
+            ("GET", &item.get),
+            ("POST", &item.post),
+            ("PUT", &item.put),
+            ("PATCH", &item.patch),
+            ("DELETE", &item.delete),
+        ];
         let without = methods.map(|(name, operation)| {
             let operation = operation.as_ref().filter(|operation| !takes(operation));
             operation.map(|_| format!("/{name}{path}"))

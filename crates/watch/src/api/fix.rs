@@ -14,7 +14,10 @@ use super::budgets::json;
 use super::extract::{Asker, Body, FromBody, Named, Params, read_json};
 use super::types::{Why, page_max};
 use crate::auth::AdminRole;
-use crate::fix::{FixAct, FixChange, FixError, FixMessages, FixOrders, FixPage, FixSession};
+use crate::fix::{
+    FixAct, FixChange, FixError, FixKillChange, FixKillScope, FixKills, FixMessages, FixOrders,
+    FixPage, FixSession,
+};
 use crate::problem::{Kind, Problem};
 
 /// All sessions.
@@ -76,6 +79,22 @@ pub(super) struct ForReason {
     reason: Why,
 }
 
+/// Whose orders.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Killed {
+    scope: FixKillScope,
+    /// The session, the account or the firm, exactly; at most 128 bytes. There need not be one yet.
+    #[schema(
+        min_length = 1,
+        max_length = 128,
+        pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$",
+        example = "CLIENT1"
+    )]
+    name: String,
+    reason: Why,
+}
+
 macro_rules! bodies {
     ($($kind:ty),*) => { $(
         impl FromBody for $kind {
@@ -86,7 +105,7 @@ macro_rules! bodies {
     )* };
 }
 
-bodies!(Sequence, Resend, ForReason);
+bodies!(Sequence, Resend, ForReason, Killed);
 
 /// A reason that is none can be read, and is not enough.
 fn unfit_reason(problem: Problem) -> Problem {
@@ -349,12 +368,82 @@ async fn act(
     Ok(json(&session))
 }
 
+/// What becomes of a kill.
+#[derive(IntoResponses)]
+#[allow(dead_code, clippy::large_enum_variant, reason = "never made")]
+pub(super) enum KillDone {
+    /// What is stopped now
+    #[response(status = 200)]
+    Now(FixKills),
+    /// The role may not, or the token is the one that killed
+    #[response(status = 403, content_type = "application/problem+json")]
+    Forbidden(Problem),
+    /// These orders are not stopped, or the door is off
+    #[response(status = 404, content_type = "application/problem+json")]
+    Unknown(Problem),
+    /// The reason or the name cannot be
+    #[response(status = 422, content_type = "application/problem+json")]
+    Unfit(Problem),
+    /// The journal cannot seal, or the worker of the door does not answer; of a kill the detail says whether the orders are stopped
+    #[response(status = 503, content_type = "application/problem+json")]
+    NotReady(Problem),
+}
+
+/// Lists whose orders are stopped.
+#[utoipa::path(get, path = "/v1/fix/kill", tag = "fix", operation_id = "fix_kills",
+    responses(
+        (status = 200, description = "All of them", body = FixKills),
+        (status = 503, description = "The worker of the door does not answer",
+            body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn kills(State(app): State<App>) -> Result<Response, Problem> {
+    Ok(json(&app.wait(|parts| parts.node.fix_kills()).await??))
+}
+
+/// Stops orders of a session, an account or a firm: new ones and replaces are refused from now on, and open ones are cancelled. It is answered
+/// once it outlives a restart. What is stopped already is cancelled again.
+#[utoipa::path(post, path = "/v1/fix/kill", tag = "fix", operation_id = "fix_kill",
+    request_body = Killed, responses(KillDone))]
+pub(super) async fn kill(
+    app: State<App>,
+    who: Asker,
+    body: Body<Killed>,
+) -> Result<Response, Problem> {
+    change_kill(app, who, body.value, true).await
+}
+
+/// Lets orders pass again that were stopped. Where there are tokens, it needs another one than that which stopped them.
+#[utoipa::path(delete, path = "/v1/fix/kill", tag = "fix", operation_id = "fix_enable",
+    request_body = Killed, responses(KillDone))]
+pub(super) async fn enable(
+    app: State<App>,
+    who: Asker,
+    body: Body<Killed>,
+) -> Result<Response, Problem> {
+    change_kill(app, who, body.value, false).await
+}
+
+async fn change_kill(
+    State(app): State<App>,
+    Asker(who): Asker,
+    Killed { scope, name, reason }: Killed,
+    stops: bool,
+) -> Result<Response, Problem> {
+    if !(1..=128).contains(&name.len()) || name.contains(char::is_control) {
+        let expected = "1 to 128 bytes, none of them a control character";
+        return Err(Problem::at(Kind::Unfit, "name", &format!("{name:?}"), expected));
+    }
+    let (has_token, who) = (who.has_token(), (&*who.name).into());
+    let change = FixKillChange { who, has_token, why: reason.0.into(), scope, name, stops };
+    Ok(json(&app.wait(move |parts| parts.node.fix_kill(change)).await??))
+}
+
 impl From<FixError> for Problem {
     fn from(error: FixError) -> Problem {
         let kind = match error {
             FixError::Unknown(_) => Kind::Unknown,
             FixError::LoggedOn(_) => Kind::LoggedOn,
             FixError::NotLoggedOn(_) => Kind::NotLoggedOn,
+            FixError::Forbidden(_) => Kind::Forbidden,
             FixError::NotReady(_) => Kind::NotReady,
             FixError::Unfit(field, found, expected) => {
                 return Problem::at(Kind::Unfit, field, &found.to_string(), &expected);

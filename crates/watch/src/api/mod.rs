@@ -108,6 +108,7 @@ fn described() -> OpenApiRouter<App> {
         .routes(routes!(fix::sessions))
         .routes(routes!(fix::messages))
         .routes(routes!(fix::orders))
+        .routes(routes!(fix::kills, fix::kill, fix::enable))
         .routes(routes!(fix::sequence))
         .routes(routes!(fix::reset))
         .routes(routes!(fix::log_out))

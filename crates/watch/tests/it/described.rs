@@ -9,7 +9,7 @@ use crate::fake::Door;
 use crate::http::{call, get};
 
 /// Every call there is. The document must list these and no others.
-const CALLS: [(&str, &str); 29] = [
+const CALLS: [(&str, &str); 32] = [
     ("get", "/v1/me"),
     ("get", "/v1/budgets"),
     ("post", "/v1/budgets"),
@@ -28,6 +28,9 @@ const CALLS: [(&str, &str); 29] = [
     ("get", "/v1/fix/sessions"),
     ("get", "/v1/fix/sessions/{name}/messages"),
     ("get", "/v1/fix/orders"),
+    ("get", "/v1/fix/kill"),
+    ("post", "/v1/fix/kill"),
+    ("delete", "/v1/fix/kill"),
     ("put", "/v1/fix/sessions/{name}/sequence"),
     ("post", "/v1/fix/sessions/{name}/reset"),
     ("post", "/v1/fix/sessions/{name}/logout"),
@@ -81,6 +84,7 @@ fn every_call_answers_a_status_and_a_type_that_are_described() {
             "get" => "GET",
             "post" => "POST",
             "put" => "PUT",
+            "delete" => "DELETE",
             _ => "PATCH",
         };
         let answers = [

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use door_batch::gate::{BatchDoor, BatchTerms};
-use door_fix::gate::checkpoints::Known;
+pub(crate) use door_fix::gate::checkpoints::Known as FixKnown;
 use door_fix::gate::desk::FixDesk;
 use door_fix::gate::{FixDoor, FixTerms, entries};
 use door_keys::gate::desk::KeysDesk;
@@ -93,7 +93,7 @@ impl DoorTerms {
         addresses: &[Option<SocketAddr>],
         tokens: &Tokens,
         now_ms: u64,
-        (keys, fix_known): (Option<Arc<KeysTerms>>, Known),
+        (keys, fix_known): (Option<Arc<KeysTerms>>, FixKnown),
         rest: &[usize],
     ) -> Result<DoorTerms, StartError> {
         // A door that is off is judged as one on loopback, and asked by nobody.

@@ -4,12 +4,14 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use door_fix::gate::desk::{self, FixDesk, Leg, LegAmounts, Phase, Size, Standing};
+use door_fix::gate::kill::{Kill, KillScope};
 use fix_store::{Direction, Kept, Place, read_history_from, session_names};
 use money::Amount;
 use serde_json::json;
 use watch::fix::{
-    FixAct, FixChange, FixDirection, FixDurability, FixError, FixKind, FixMessage, FixMessages,
-    FixOrder, FixOrderState, FixOrders, FixPage, FixSession, FixState,
+    FixAct, FixChange, FixDirection, FixDurability, FixError, FixKill, FixKillChange, FixKillScope,
+    FixKills, FixKind, FixMessage, FixMessages, FixOrder, FixOrderState, FixOrders, FixPage,
+    FixSession, FixState,
 };
 use watch::node::{Action, AuditSession, Fields};
 use weir_edits::{Edits, SessionDeed};
@@ -177,6 +179,73 @@ pub(super) fn act(
     find()
 }
 
+/// Whose orders are stopped.
+pub(super) fn kills(desk: Option<&FixDesk>) -> Result<FixKills, FixError> {
+    let Some(desk) = desk else { return Ok(FixKills::default()) };
+    let scope = |scope| match scope {
+        KillScope::Session => FixKillScope::Session,
+        KillScope::Account => FixKillScope::Account,
+        KillScope::Firm => FixKillScope::Firm,
+    };
+    let shown = |view: door_fix::gate::kill::KillView| {
+        let Kill { scope: of, name, reason, who, at_ms } = view.kill;
+        let (sealed, sessions) = (view.is_sealed, view.sessions);
+        let who = Some(who).filter(|who| !who.is_empty());
+        FixKill { scope: scope(of), name, reason, who, at_ms, sealed, sessions }
+    };
+    Ok(FixKills { kills: desk.kills().map_err(told)?.into_iter().map(shown).collect() })
+}
+
+/// Stops orders and records it, or records that they pass again and lets them. A kill waits for no disk: it is in force before it is recorded.
+pub(super) fn kill(
+    desk: Option<&FixDesk>,
+    edits: &Edits,
+    change: FixKillChange,
+) -> Result<FixKills, FixError> {
+    let off = || FixError::Unknown("the FIX door is off: there are no orders to stop".into());
+    let desk = desk.ok_or_else(off)?;
+    let FixKillChange { who, has_token, why, scope, name, stops } = change;
+    let scope = match scope {
+        FixKillScope::Session => KillScope::Session,
+        FixKillScope::Account => KillScope::Account,
+        FixKillScope::Firm => KillScope::Firm,
+    };
+    let action = if stops { Action::FixKill } else { Action::FixEnable };
+    let orders = |word: &str| Fields::from_iter([("orders".into(), json!(word))]);
+    let (before, after) = match stops {
+        true => (Fields::new(), orders("stopped")),
+        false => (orders("stopped"), Fields::new()),
+    };
+    let session = AuditSession { name: format!("{} {name}", scope.name()), before, after };
+    let deed = SessionDeed { who: who.to_string(), why: why.to_string(), action, session };
+    let who = if has_token { String::from(who) } else { String::new() };
+    let may_be_done = |error: &desk::FixError| {
+        matches!(error, desk::FixError::Silent | desk::FixError::KillNotSealed)
+    };
+    if stops {
+        let done = desk.kill(Kill { scope, name, reason: why.into(), who, at_ms: 0 });
+        if done.as_ref().is_err_and(|error| !may_be_done(error)) {
+            return done.map_err(told).and_then(|()| kills(Some(desk)));
+        }
+        let recorded = edits.act_on_session(deed, || Ok::<_, desk::FixError>(()), may_be_done);
+        done.map_err(told)?;
+        recorded.map(drop).map_err(not_audited)?;
+    } else {
+        let enable = || desk.enable(scope, name, who);
+        edits.act_on_session(deed, enable, may_be_done)?.map_err(told)?;
+    }
+    kills(Some(desk))
+}
+
+/// A kill is in force whatever the audit's disk does.
+fn not_audited(error: watch::node::EditError) -> FixError {
+    let why = error.to_string();
+    let why = why.strip_prefix("nothing was done: ").unwrap_or(&why);
+    FixError::NotReady(format!(
+        "the orders are stopped, but the audit cannot record who did it: {why}"
+    ))
+}
+
 /// What is asked of the worker, and how the audit calls it.
 fn asked(act: FixAct) -> (Action, desk::FixAct) {
     match act {
@@ -215,7 +284,13 @@ fn told(error: desk::FixError) -> FixError {
         desk::FixError::Number { field, found, expected } => {
             FixError::Unfit(field, found, expected)
         }
-        desk::FixError::NotTaken | desk::FixError::NotInJournal => FixError::NotReady(text),
+        desk::FixError::NotKilled(..) => FixError::Unknown(text),
+        desk::FixError::OwnKill(_) => FixError::Forbidden(text),
+        desk::FixError::NotTaken
+        | desk::FixError::NotInJournal
+        | desk::FixError::KillNotSealed
+        | desk::FixError::StillKilled
+        | desk::FixError::TooManyKills => FixError::NotReady(text),
         desk::FixError::Store(_) => FixError::NotReady(format!("nothing was done: {text}")),
         desk::FixError::Silent => FixError::NotReady(format!(
             "{text}: what was asked for may still be done; GET /v1/fix/sessions shows it"

@@ -12,7 +12,9 @@ use gate_auction::{Fates, Reason};
 use gate_profile::Window;
 use ledger::{Amount, WindowKind, WindowLimit};
 use serde_json::Value;
-use watch::fix::{FixChange, FixError, FixMessages, FixOrders, FixPage, FixSession};
+use watch::fix::{
+    FixChange, FixError, FixKillChange, FixKills, FixMessages, FixOrders, FixPage, FixSession,
+};
 use watch::node::{
     AuditRecord, Cap, Detail, Edit, EditError, Edited, Fields, Holds, Lines, NamedHolds, Refusals,
     Refused, Source, TokenReach, WindowState,
@@ -153,6 +155,14 @@ impl watch::Node for Watched {
 
     fn fix_act(&self, change: FixChange) -> Result<FixSession, FixError> {
         super::fix::act(self.status.fix(), &self.edits, change)
+    }
+
+    fn fix_kills(&self) -> Result<FixKills, FixError> {
+        super::fix::kills(self.status.fix())
+    }
+
+    fn fix_kill(&self, change: FixKillChange) -> Result<FixKills, FixError> {
+        super::fix::kill(self.status.fix(), &self.edits, change)
     }
 
     fn report(&self, ask: &ReportAsk) -> Result<Report, ReportError> {

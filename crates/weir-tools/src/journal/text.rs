@@ -1,5 +1,6 @@
 //! Records as lines for people and as JSON.
 
+use door_fix::gate::kill::Kill;
 use ledger::{
     Amount, BudgetSpec, Clock, Door, EditAction, KeptWith, Line, Memo, NamedHold, NamedLeg,
     OnExpiry, Period, Record, Status, TimedChange, Verdict, WindowKind,
@@ -392,8 +393,10 @@ fn leg_fields(leg: &NamedLeg, known: &Known) -> Value {
 type MemoPrinter = fn(&[u8]) -> Option<String>;
 
 /// How doors' memos are told; their bytes mean something to their door alone.
-const MEMO_PRINTERS: [(Door, MemoPrinter); 1] =
-    [(Door::Fix, |bytes| fix_store::Checkpoint::from_bytes(bytes).map(|found| found.to_string()))];
+const MEMO_PRINTERS: [(Door, MemoPrinter); 1] = [(Door::Fix, |bytes| {
+    let checkpoint = fix_store::Checkpoint::from_bytes(bytes).map(|found| found.to_string());
+    checkpoint.or_else(|| Kill::from_bytes(bytes).map(|found| found.to_string()))
+})];
 
 /// A door's memo, and what it says where the door has a printer that can read it.
 fn memo_fields(memo: &Memo) -> Vec<(&'static str, Value)> {
@@ -636,18 +639,21 @@ mod tests {
     }
 
     #[test]
-    fn a_checkpoint_of_a_fix_session_is_told_in_words_too() {
-        let read = fix_store::Checkpoint::from_bytes;
+    fn memos_of_the_fix_door_are_told_in_words_too() {
         // A session "A" of 1970 that has sent 6 messages and got 4.
         let numbers = [7_u64, 5, 0, 0, 0, 1, 640, 0, 0, 0, 0, 0];
         let numbers = numbers.iter().flat_map(|number| number.to_le_bytes());
-        let bytes: Vec<u8> = [1, 0, 1, 0, b'A'].into_iter().chain(numbers).collect();
-        assert!(read(&bytes).is_some());
-        let memo = Memo { door: Door::Fix, key: 1, bytes: bytes.into() };
-        let record = Record::Memo { memo: Box::new(memo), at_ms: 1_000 };
-        let told = json(&fields(&record, &Known::default()));
-        let expected = r#""memo_text":"A: next out 7, next in 5, file 1 up to 640"}"#;
-        assert!(told.ends_with(expected), "{told}");
+        let checkpoint: Vec<u8> = [1, 0, 1, 0, b'A'].into_iter().chain(numbers).collect();
+        let kill = [b"K\x02\x07\0\0\0\0\0\0\0\x03ada\x04ACME".as_slice(), b"why"].concat();
+        for (bytes, expected) in [
+            (checkpoint, "A: next out 7, next in 5, file 1 up to 640"),
+            (kill, "orders of the firm ACME are stopped by ada: why"),
+        ] {
+            let memo = Memo { door: Door::Fix, key: 1, bytes: bytes.into() };
+            let record = Record::Memo { memo: Box::new(memo), at_ms: 1_000 };
+            let told = json(&fields(&record, &Known::default()));
+            assert!(told.ends_with(&format!(r#""memo_text":"{expected}"}}"#)), "{told}");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod passwords;
 mod prices;
 mod reloads;
 mod secured;
+mod stopped;
 mod tool;
 mod venues;
 

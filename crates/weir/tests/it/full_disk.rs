@@ -330,7 +330,7 @@ fn a_disk_that_may_not_be_written_to_is_told_at_the_start() {
 }
 
 /// A limit on the length of files stops writes in the middle of a segment, as a failing disk does; it needs no root.
-fn limit_files(node: &Node, bytes: &str) {
+pub(crate) fn limit_files(node: &Node, bytes: &str) {
     let (pid, limit) = (node.child.id().to_string(), format!("--fsize={bytes}:"));
     assert!(Command::new("prlimit").args(["--pid", &pid, &limit]).status().unwrap().success());
 }

@@ -12,7 +12,7 @@ use crate::support::{
 };
 
 /// What `weir token new` makes for a file: the token.
-fn token(file: &Path, words: &[&str]) -> String {
+pub(crate) fn token(file: &Path, words: &[&str]) -> String {
     let arguments = [&["token", "new", "--append", text(file)], words].concat();
     let made = output(weir().args(arguments));
     assert!(made.status.success(), "{}", stderr(&made));

@@ -10,6 +10,16 @@ use crate::support::{Node, PATIENCE, output, stdout, wait_for, weir};
 
 /// Calls the admin door; status and body.
 pub(super) fn call(to: SocketAddr, method: &str, path: &str, body: &Value) -> (u16, Value) {
+    call_with(to, (method, path), body, "")
+}
+
+/// The same, with more lines of a head.
+pub(super) fn call_with(
+    to: SocketAddr,
+    (method, path): (&str, &str),
+    body: &Value,
+    head: &str,
+) -> (u16, Value) {
     let mut stream = TcpStream::connect(to).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let body = if body.is_null() { String::new() } else { body.to_string() };
@@ -17,7 +27,7 @@ pub(super) fn call(to: SocketAddr, method: &str, path: &str, body: &Value) -> (u
     let length = body.len();
     write!(
         stream,
-        "{method} {path} HTTP/1.0\r\nHost: {to}\r\n{kind}\r\nContent-Length: {length}\r\n\r\n{body}"
+        "{method} {path} HTTP/1.0\r\nHost: {to}\r\n{head}{kind}\r\nContent-Length: {length}\r\n\r\n{body}"
     )
     .unwrap();
     let mut answer = String::new();
