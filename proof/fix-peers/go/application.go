@@ -52,7 +52,10 @@ func (app *application) FromApp(message *quickfix.Message, id quickfix.SessionID
 	switch kind, _ := message.Header.GetString(35); kind {
 	case "D":
 		app.report(message, id, "0", "0")
-		app.report(message, id, "2", "2")
+		// One that is good till it is cancelled (59=1) rests.
+		if timeInForce, _ := message.Body.GetString(59); timeInForce != "1" {
+			app.report(message, id, "2", "2")
+		}
 	case "F":
 		app.report(message, id, "4", "4")
 	case "G":

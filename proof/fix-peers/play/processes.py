@@ -9,6 +9,7 @@ import socket
 import subprocess
 import threading
 import time
+import urllib.request
 
 import messages
 
@@ -46,6 +47,11 @@ class Node:
         sample = subprocess.run([weir, "sample-budgets", "--count", "1"], check=True, capture_output=True)
         with open(f"{folder}/budgets.jsonl", "wb") as file:
             file.write(sample.stdout)
+            for number, version in enumerate(messages.VERSIONS):
+                line = {"id": 9001 + number, "name": version, "limit": "5000", "orders": {"session": f"C-{version}"}}
+                file.write(json.dumps(line).encode() + b"\n")
+        # What the clients' orders are held against: "none", or "budgets".
+        self.limits = "none"
         self.venue_port, self.reset_on_logon = venue_port, reset_on_logon
         self.lives, self.process = 0, None
 
@@ -54,7 +60,7 @@ class Node:
         for version in messages.VERSIONS:
             keys = f'begin_string = "{version}"\nsender_comp_id = "GATE"\n'
             keys += f"reset_on_logon = {str(self.reset_on_logon).lower()}\nheart_bt_int_s = 2\n"
-            entries.append(f'[[fix.session]]\nname = "C-{version}"\ntarget_comp_id = "CLIENT"\nlimits = "none"\n')
+            entries.append(f'[[fix.session]]\nname = "C-{version}"\ntarget_comp_id = "CLIENT"\nlimits = "{self.limits}"\n')
             entries.append(f'route = "V-{version}"\nvalidation = "{messages.VALIDATION[version]}"\n{keys}')
             entries.append(f'[[fix.venue]]\nname = "V-{version}"\ntarget_comp_id = "VENUE"\n')
             entries.append(f'connect = ["127.0.0.1:{self.venue_port}"]\n{keys}')
@@ -78,6 +84,8 @@ class Node:
                 [self.weir, "run", *arguments], cwd=self.folder, env=environment, stdout=subprocess.PIPE, stderr=log
             )
         for line in self.process.stdout:
+            if line.startswith(b"admin "):
+                self.admin = line.split()[1].decode().rstrip("/")
             if line == b"ready\n":
                 return
         raise Failed(f"the node does not start; see {self.folder}/log")
@@ -97,6 +105,11 @@ class Node:
         if done.returncode != 0:
             raise Failed(f"weir fix {' '.join(words)}: {done.returncode} {done.stdout!r} {done.stderr!r}")
         return done.stdout
+
+    def get(self, path):
+        """What the admin door answers."""
+        with urllib.request.urlopen(self.admin + path, timeout=PATIENCE_S) as answer:
+            return json.load(answer)
 
     def sessions(self):
         return {one["name"]: one for one in json.loads(self.tool("status", "--json"))["sessions"]}

@@ -5,6 +5,7 @@ import shutil
 import time
 
 import messages
+import money
 from books import Books
 from messages import VERSIONS, order, value
 from processes import Failed, Node, Peer, free_port, wait_for
@@ -280,6 +281,7 @@ TABLE = [
     killed_node,
     killed_client,
     killed_venue,
+    money.orders_and_budgets,
     client_forgot,
     venue_forgot,
     reset_with_each_logon,

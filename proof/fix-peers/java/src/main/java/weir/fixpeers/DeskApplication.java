@@ -61,7 +61,10 @@ final class DeskApplication implements Application {
         switch (message.getHeader().getString(35)) {
             case "D" -> {
                 report(message, id, "0", "0");
-                report(message, id, "2", "2");
+                // One that is good till it is cancelled (59=1) rests.
+                if (!message.isSetField(59) || !message.getString(59).equals("1")) {
+                    report(message, id, "2", "2");
+                }
             }
             case "F" -> report(message, id, "4", "4");
             case "G" -> report(message, id, "5", "5");
