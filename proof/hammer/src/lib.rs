@@ -46,7 +46,7 @@ pub use args::{
 pub use desk::Outcome as AuditOutcome;
 pub use error::HammerError;
 pub use exchange::{BodiesReport, ExchangeReport, KindCounts, run_exchange};
-pub use fix::{FixReport, run_fix};
+pub use fix::{FixReport, Message as FixMessage, Peer as FixPeer, run_fix};
 pub use frames::NoticeCounts;
 pub use latency::Quantiles;
 pub use report::{OpenRtbReport, Report, ScheduleReport};

@@ -143,7 +143,7 @@ impl<'a> Notifier<'a> {
     }
 
     /// Notices that were never answered for good.
-    pub fn lost(&self) -> u64 {
+    pub(crate) fn lost(&self) -> u64 {
         self.counts.values().map(|counts| counts.lost).sum()
     }
 

@@ -33,7 +33,7 @@ use crate::run::PROGRESS_EVERY;
 use books::Node;
 use budgets::{Budget, BudgetLines};
 use client::Trader;
-use peer::{Message, Peer};
+pub use peer::{Message, Peer};
 use venue::Venue;
 
 /// How long the sessions may take to log on, before the run begins: a node may wait half a minute between two dials.

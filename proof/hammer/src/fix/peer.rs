@@ -15,7 +15,7 @@ const HEADER: [u32; 16] = [8, 9, 34, 35, 43, 49, 50, 52, 56, 57, 97, 115, 116, 1
 
 /// A whole message.
 #[derive(Clone, Debug)]
-pub(super) struct Message {
+pub struct Message {
     text: String,
     fields: Vec<(u32, Range<usize>)>,
 }
@@ -35,7 +35,7 @@ impl Message {
 
     /// Returns the value of the first field with this tag; empty where there is none.
     #[must_use]
-    pub(super) fn get(&self, tag: u32) -> &str {
+    pub fn get(&self, tag: u32) -> &str {
         let found = self.fields.iter().find(|field| field.0 == tag);
         found.map_or("", |field| &self.text[field.1.clone()])
     }
@@ -46,7 +46,7 @@ impl Message {
 
     /// Returns what is between the header and CheckSum (10).
     #[must_use]
-    pub(super) fn body(&self) -> &str {
+    pub fn body(&self) -> &str {
         let is_header = |field: &&(u32, Range<usize>)| HEADER.contains(&field.0);
         let start = self.fields.iter().take_while(is_header).last().map_or(0, |f| f.1.end + 1);
         &self.text[start..self.text.len() - "10=000|".len()]
@@ -54,7 +54,7 @@ impl Message {
 
     /// Returns the message with bars for its delimiters.
     #[must_use]
-    pub(super) fn shown(&self) -> String {
+    pub fn shown(&self) -> String {
         self.text.replace('\x01', "|")
     }
 }
@@ -89,7 +89,7 @@ fn framed(input: &[u8]) -> Result<Option<usize>, String> {
 
 /// One end of a session.
 #[derive(Debug)]
-pub(super) struct Peer {
+pub struct Peer {
     begin_string: String,
     sender: String,
     target: String,
@@ -103,15 +103,15 @@ pub(super) struct Peer {
     /// Does the other side connect, and log on first?
     accepts: bool,
     /// Is the connection there, with a Logon on both ways?
-    pub(super) is_logged_on: bool,
+    pub is_logged_on: bool,
     /// Bytes to be sent.
-    pub(super) out: Vec<u8>,
+    pub out: Vec<u8>,
 }
 
 impl Peer {
     /// A session whose next numbers are these; one that `accepts` answers the Logon of the other side.
     #[must_use]
-    pub(super) fn new(
+    pub fn new(
         [begin_string, sender, target]: [&str; 3],
         (next_out, next_in): (u64, u64),
         accepts: bool,
@@ -132,25 +132,25 @@ impl Peer {
     }
 
     /// Sends a Logon over a new connection.
-    pub(super) fn log_on(&mut self) {
+    pub fn log_on(&mut self) {
         let version = if self.begin_string == "FIXT.1.1" { "1137=9|" } else { "" };
         self.out.clear();
         self.number("A", format!("98=0|108={HEARTBEAT_S}|{version}").replace('|', "\x01"), true);
     }
 
     /// The connection is gone: what was not sent is asked for at the next logon.
-    pub(super) fn lose(&mut self) {
+    pub fn lose(&mut self) {
         (self.is_logged_on, self.asked) = (false, 0);
         self.out.clear();
     }
 
     /// Numbers and keeps a message, and sends it over a connection that is there. A body that begins with 97=Y has it in its header.
-    pub(super) fn send(&mut self, kind: &'static str, body: String) {
+    pub fn send(&mut self, kind: &'static str, body: String) {
         self.number(kind, body, self.is_logged_on);
     }
 
     /// Keeps a session that has nothing to say alive.
-    pub(super) fn beat(&mut self) {
+    pub fn beat(&mut self) {
         if self.is_logged_on && ms() > self.last_out_ms + QUIET_MS_MAX {
             self.send("0", String::new());
         }
@@ -184,10 +184,7 @@ impl Peer {
     ///
     /// # Errors
     /// In words: the other side broke a rule of the session.
-    pub(super) fn hear(
-        &mut self,
-        input: &[u8],
-    ) -> Result<Option<(usize, Option<Message>)>, String> {
+    pub fn hear(&mut self, input: &[u8]) -> Result<Option<(usize, Option<Message>)>, String> {
         let Some(len) = framed(input)? else { return Ok(None) };
         let message = Message::new(&input[..len]);
         let (seq, kind) = (message.number(34), message.get(35));

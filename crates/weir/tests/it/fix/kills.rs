@@ -5,150 +5,82 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
+use hammer::FixPeer;
 use serde_json::Value;
 
+use super::door;
 use super::operating::call;
 use super::venues::with_venue;
-use super::{Client, door, field};
 use crate::support::{Node, PATIENCE, line};
 
 /// What is left to its time: nothing is read for so long.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// One side of a session, with what a careful engine keeps: everything sent, what is expected next, and everything taken.
+/// One side of a session: its numbers and what it sent are the peer's.
 struct Side {
-    ids: (&'static str, &'static str),
-    /// What was sent: type and body, by number.
+    peer: FixPeer,
+    stream: Option<TcpStream>,
+    input: Vec<u8>,
+    /// Type and body of the messages of its own that it sent.
     sent: Vec<(&'static str, String)>,
-    next_in: u64,
-    /// Bodies of what was taken, with whether it may have come before (43=Y).
+    /// Bodies of what was taken, each once.
     taken: Vec<String>,
-    line: Option<Client>,
-    socket: Option<TcpStream>,
-    is_logged_on: bool,
 }
 
 impl Side {
-    fn new(ids: (&'static str, &'static str)) -> Side {
-        Side {
-            ids,
-            sent: Vec::new(),
-            next_in: 1,
-            taken: Vec::new(),
-            line: None,
-            socket: None,
-            is_logged_on: false,
-        }
+    fn new(name: &str, accepts: bool) -> Side {
+        let peer = FixPeer::new(["FIX.4.4", name, "GATE"], (1, 1), accepts);
+        Side { peer, stream: None, input: Vec::new(), sent: Vec::new(), taken: Vec::new() }
     }
 
     fn take_line(&mut self, stream: TcpStream) {
-        self.socket = Some(stream.try_clone().unwrap());
-        let line = Client::over(stream, self.ids);
-        self.socket.as_ref().unwrap().set_read_timeout(Some(LOOK)).unwrap();
-        (self.line, self.is_logged_on) = (Some(line), false);
+        stream.set_read_timeout(Some(LOOK)).unwrap();
+        self.lose_line();
+        self.stream = Some(stream);
     }
 
     fn lose_line(&mut self) {
-        (self.line, self.socket, self.is_logged_on) = (None, None, false);
+        self.peer.lose();
+        (self.stream, self.input) = (None, Vec::new());
     }
 
     /// Numbers and keeps a message, and sends so much of it.
     fn send(&mut self, kind: &'static str, body: &str, percent: usize) {
         self.sent.push((kind, body.to_owned()));
-        self.write(u64::try_from(self.sent.len()).unwrap(), kind, body, percent);
+        self.peer.send(kind, body.replace('|', "\x01"));
+        self.write(percent);
     }
 
-    fn write(&mut self, seq: u64, kind: &str, body: &str, percent: usize) {
-        let Some(line) = &mut self.line else { return };
-        line.next_out = seq;
-        let bytes = line.message(kind, body.replace('|', "\x01").as_bytes());
-        let part = percent * bytes.len() / 100;
+    fn write(&mut self, percent: usize) {
+        let bytes = std::mem::take(&mut self.peer.out);
+        let part = &bytes[..percent * bytes.len() / 100];
         // A node that is gone gets it later.
-        if line.stream.write_all(&bytes[..part]).is_err() {
+        if self.stream.as_mut().is_some_and(|stream| stream.write_all(part).is_err()) {
             self.lose_line();
         }
     }
 
-    /// The next message, if there is one.
+    /// The body of the next message that is none of the session's own and new, if there is one.
     fn look(&mut self) -> Option<String> {
-        let line = self.line.as_mut()?;
-        loop {
-            let sum = line.input.windows(4).position(|part| part == b"\x0110=");
-            if let Some(at) = sum.filter(|at| line.input.len() >= at + 8) {
-                let message: Vec<u8> = line.input.drain(..at + 8).collect();
-                return Some(String::from_utf8_lossy(&message).replace('\x01', "|"));
-            }
-            let mut piece = [0; 4_096];
-            match line.stream.read(&mut piece) {
-                Ok(count) if count > 0 => line.input.extend_from_slice(&piece[..count]),
-                Err(error)
-                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) =>
-                {
-                    return None;
-                }
-                Ok(_) | Err(_) => {
-                    self.lose_line();
-                    return None;
-                }
+        let mut piece = [0; 4_096];
+        match self.stream.as_mut()?.read(&mut piece) {
+            Ok(count) if count > 0 => self.input.extend_from_slice(&piece[..count]),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+            Ok(_) | Err(_) => {
+                self.lose_line();
+                return None;
             }
         }
-    }
-
-    /// Does what the session wants with a message; its body if it is one of the application, and new.
-    fn hear(&mut self, message: &str) -> Option<String> {
-        let seq: u64 = field(message, "34").parse().unwrap();
-        let kind = field(message, "35");
-        if kind == "2" {
-            self.send_again(field(message, "7").parse().unwrap());
+        let mut found = None;
+        while let (None, Some((len, message))) = (&found, self.peer.hear(&self.input).unwrap()) {
+            self.input.drain(..len);
+            found = message.map(|message| format!("|{}", message.body().replace('\x01', "|")));
         }
-        if kind == "A" {
-            self.is_logged_on = true;
-        }
-        if seq > self.next_in {
-            let from = self.next_in;
-            self.send("2", &format!("7={from}|16=0|"), 100);
-            return None;
-        }
-        if seq < self.next_in {
-            assert!(message.contains("|43=Y|"), "{seq} again without a word: {message}");
-            return None;
-        }
-        self.next_in += 1;
-        if kind == "4" {
-            self.next_in = field(message, "36").parse().unwrap();
-        }
-        let is_for_us = !"012345A".contains(&kind);
-        is_for_us.then(|| {
-            let start = message.find("|11=").or_else(|| message.find("|45=")).unwrap() + 1;
-            let body = message[start..message.rfind("10=").unwrap()].to_owned();
-            self.taken.push(body.clone());
-            body
-        })
-    }
-
-    /// Sends everything from a number on once more; what is the session's own is filled.
-    fn send_again(&mut self, from: u64) {
-        let from = usize::try_from(from).unwrap() - 1;
-        let count = self.sent.len();
-        let mut at = from;
-        while at < count {
-            let (kind, body) = self.sent[at].clone();
-            let seq = u64::try_from(at + 1).unwrap();
-            at += 1;
-            if is_of_orders(kind) {
-                self.write(seq, kind, &format!("43=Y|122={}|{body}", super::now()), 100);
-            } else {
-                while at < count && !is_of_orders(self.sent[at].0) {
-                    at += 1;
-                }
-                self.write(
-                    seq,
-                    "4",
-                    &format!("43=Y|122={}|123=Y|36={}|", super::now(), at + 1),
-                    100,
-                );
-            }
-        }
+        self.write(100);
+        let body = found?;
+        let start = body.find("|11=").or_else(|| body.find("|45=")).unwrap() + 1;
+        self.taken.push(body[start..].to_owned());
+        self.taken.last().cloned()
     }
 }
 
@@ -171,31 +103,25 @@ impl World {
     /// One look at each side: connections, Logons, messages; the venue answers each order with a report.
     fn turn(&mut self) {
         // Most orders are to pass, so the client comes once the venue is there.
-        if self.client.line.is_none()
-            && self.venue.is_logged_on
+        if self.client.stream.is_none()
+            && self.venue.peer.is_logged_on
             && let Some(stream) =
                 self.node.as_ref().and_then(|node| TcpStream::connect(door(node)).ok())
         {
             self.client.take_line(stream);
-            self.client.send("A", "98=0|108=30|", 100);
+            self.client.peer.log_on();
+            self.client.write(100);
         }
         if let Ok((stream, _)) = self.listener.accept() {
             stream.set_nonblocking(false).unwrap();
             self.venue.take_line(stream);
         }
-        if let Some(message) = self.venue.look() {
-            if field(&message, "35") == "A" {
-                self.venue.send("A", "98=0|108=30|", 100);
-            }
-            if let Some(body) = self.venue.hear(&message) {
-                self.reports += 1;
-                let report = self.report_on(&body);
-                self.venue.send("8", &report, 100);
-            }
+        if let Some(body) = self.venue.look() {
+            self.reports += 1;
+            let report = self.report_on(&body);
+            self.venue.send("8", &report, 100);
         }
-        if let Some(message) = self.client.look() {
-            self.client.hear(&message);
-        }
+        self.client.look();
     }
 
     /// The venue executes 40 of each order at 9, takes each replace and each cancel, and keeps what is open of each then.
@@ -239,7 +165,7 @@ impl World {
     }
 
     fn is_up(&self) -> bool {
-        self.client.is_logged_on && self.venue.is_logged_on
+        self.client.peer.is_logged_on && self.venue.peer.is_logged_on
     }
 
     /// Every order has its report or its refusal.
@@ -339,7 +265,7 @@ fn kill_at_points(limits: &str, points: impl Iterator<Item = Point>) {
     let budget = line(1, "10000000", ",\"orders\":{\"symbol\":\"ACME\"}");
     std::fs::write(setup.budgets_file(), budget).unwrap();
     let node = Some(setup.start());
-    let (client, venue) = (Side::new(("CLIENT1", "GATE")), Side::new(("VENUE", "GATE")));
+    let (client, venue) = (Side::new("CLIENT1", false), Side::new("VENUE", true));
     let open = BTreeMap::new();
     let mut world = World { node, client, venue, listener, reports: 0, open };
     for (round, point) in points.enumerate() {
