@@ -2,12 +2,14 @@
 
 use gate_auction::{Choice, Scratch};
 use gate_profile::Profile;
-use money::Instant;
+use ledger::{Hold, KeyRing};
+use money::{Amount, Instant};
 use openrtb::{Purposes, ReadLimits, Reader};
 use weir_budgets::campaign_index::{self, CampaignIndex, ExchangeTerms};
 use weir_config::config::Config;
 
 use super::translate::{Lists, Terms, User};
+use super::{NOTE_LEN, Note};
 
 /// A file of campaigns: 1, 2, and so on, each with these fields.
 struct Shop {
@@ -354,5 +356,26 @@ fn markup_that_tells_a_notice_is_as_secure_as_the_address_of_notices() {
             assert_eq!(bids(0), 1, "{public_url} {markup}");
             assert_eq!(bids(1), usize::from(https || !tells), "{public_url} {tls_cert} {markup}");
         }
+    }
+}
+
+/// Figures for `docs/performance.md`: `cargo test --release -p door-openrtb -- --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement"]
+fn what_the_address_of_a_click_costs() {
+    const TIMES: u64 = 1_000_000;
+    let keys = KeyRing::new(7, 1, [9; 16]);
+    let hold = Hold { grant: 5, seq: 6, node: 7, deadline_ms: 1 << 40, amount: Amount::new(9) };
+    let (start, ends) = Note::from_bytes(&[1; NOTE_LEN]).for_each_kind();
+    for _ in 0..5 {
+        let ns = [false, true].map(|asks_click| {
+            let began = probe::thread_cpu_ns();
+            for _ in 0..TIMES {
+                let hold = std::hint::black_box(&hold);
+                std::hint::black_box(super::seal(&keys, hold, (&start, &ends), asks_click));
+            }
+            (probe::thread_cpu_ns() - began) as f64 / TIMES as f64
+        });
+        eprintln!("sealed notes: {:.0} ns, with that of a click {:.0} ns", ns[0], ns[1]);
     }
 }

@@ -265,3 +265,119 @@ fn day_ms(hour_ms: u64, zone: &Zone) -> u64 {
     let local_ms = i64::try_from(hour_ms).unwrap_or(i64::MAX) + zone.offset_at(at).offset_ms;
     u64::try_from(local_ms.div_euclid(DAY_MS) * DAY_MS).unwrap_or(0)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use ledger::{BudgetSpec, Door, Hold, Origin, Record, Verdict};
+    use money::Amount;
+
+    use super::*;
+    use crate::names::NameFile;
+
+    const DAY_BEGAN_MS: u64 = 1_790_035_200_000;
+    /// Places that a campaign is shown at.
+    const PLACES: u64 = 40;
+    const HOURS: u64 = 24;
+
+    /// Numbers by Knuth's multiplier: the same in each run.
+    fn draw(state: &mut u64, below: u64) -> u64 {
+        *state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (*state >> 33) % below
+    }
+
+    fn bill(campaign: u64, key: u64, at_ms: u64) -> Record {
+        let hold =
+            Hold { grant: campaign, seq: 1, node: 1, deadline_ms: at_ms, amount: Amount::new(9) };
+        Record::Resolved {
+            hold,
+            verdict: Verdict::Settled,
+            amount: Amount::new(7),
+            at_ms,
+            origin: Origin { door: Door::Openrtb, request_id: key },
+            keeps_rest: false,
+            clicked: false,
+            kept: None,
+        }
+    }
+
+    /// A day of campaigns, each hour in a file: figures, their files, and ns of a record and bytes of a cell.
+    fn day(folder: &Path, campaigns: u64, bills: u64) -> (Desk, f64, f64) {
+        let file = NameFile::open(&folder.join("names"), 1_000_000, 90).expect("names");
+        let names = file.desk().clone();
+        let mut figures = Figures::begin(1);
+        figures.cells_mut().set_max(u64::MAX);
+        let unit = Unit::parse("USD").expect("a unit");
+        let known = (1..=campaigns).flat_map(|id| {
+            let spec = BudgetSpec::plain(id, unit, Amount::new(1 << 40));
+            let granted = Record::Granted {
+                grant: id,
+                budget: id,
+                worker: 0,
+                amount: Amount::new(1 << 39),
+                at_ms: DAY_BEGAN_MS,
+            };
+            [Record::Budget { spec: spec.into() }, granted]
+        });
+        let known: Vec<Record> = known.collect();
+        figures.fold(1, DAY_BEGAN_MS, &known).expect("budgets and grants");
+        let (mut state, mut ns, mut cells, mut bytes) = (1, 0, 0, 0);
+        for hour in 0..HOURS {
+            let at_ms = DAY_BEGAN_MS + hour * 3_600_000;
+            let records: Vec<Record> = (0..bills / HOURS)
+                .map(|_| {
+                    let campaign = 1 + draw(&mut state, campaigns);
+                    let place = (campaign * 31 + draw(&mut state, PLACES)) % 2_000;
+                    let key = names.note(
+                        KEY_OTHER | (place + 1),
+                        ["x", &format!("{place}.example"), "c", "DEU"],
+                    );
+                    bill(campaign, key, at_ms)
+                })
+                .collect();
+            let began = probe::thread_cpu_ns();
+            figures.fold(figures.sequence(), at_ms, &records).expect("bills");
+            ns += probe::thread_cpu_ns() - began;
+            let open: Vec<(CellId, Total)> = figures.cells().open(0, u32::MAX).collect();
+            let file: Kept = kept::write(folder, figures.sequence(), &open).expect("a file");
+            (cells, bytes) = (cells + open.len(), bytes + file.bytes);
+            figures.cells_mut().close(u32::MAX, file);
+        }
+        let desk = Desk::new(figures, names, folder);
+        (desk, ns as f64 / bills as f64, bytes as f64 / cells as f64)
+    }
+
+    fn by_campaign_and_place() -> Ask {
+        let by = By { campaign: true, names: [false, true, false, false], time: ByTime::Day };
+        Ask { by, to_ms: u64::MAX, ..Ask::default() }
+    }
+
+    #[test]
+    fn a_day_by_campaign_and_place_adds_up() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (desk, ..) = day(folder.path(), 50, 24_000);
+        let report = desk.report(&by_campaign_and_place()).expect("a report");
+        assert_eq!(report.rows.len(), 2_000);
+        let [(_, total)] = report.totals[..] else { panic!("one unit: {:?}", report.totals) };
+        assert_eq!((total.impressions, total.spend), (24_000, Amount::new(7 * 24_000)));
+    }
+
+    /// Figures for `docs/performance.md`: `cargo test --release -p figures-store -- --ignored --nocapture`.
+    #[test]
+    #[ignore = "a measurement"]
+    fn what_a_day_of_five_million_impressions_costs() {
+        for _ in 0..5 {
+            let folder = tempfile::tempdir().expect("a folder");
+            let (desk, ns, bytes) = day(folder.path(), 5_000, 5_000_000);
+            let began = probe::thread_cpu_ns();
+            let report = desk.report(&by_campaign_and_place()).expect("a report");
+            let report_ms = (probe::thread_cpu_ns() - began) / 1_000_000;
+            eprintln!(
+                "{ns:.0} ns per record, {bytes:.1} bytes a cell, {} rows in {report_ms} ms",
+                report.rows.len()
+            );
+        }
+    }
+}
