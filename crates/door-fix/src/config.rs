@@ -114,6 +114,8 @@ pub struct SessionSpec {
     pub refuses_sales: bool,
     /// What one order may be at most.
     pub caps: Caps,
+    /// How long it may be away before its open orders are cancelled, seconds; 0: for ever.
+    pub cancel_on_disconnect_s: u32,
     /// What stands behind it.
     pub route: Route,
     /// From where it may come; empty for anywhere.
@@ -175,6 +177,7 @@ impl SessionSpec {
             unpriced: Vec::new(),
             refuses_sales: false,
             caps: Caps::default(),
+            cancel_on_disconnect_s: 0,
             route: Route::Echo,
             source_addresses: Vec::new(),
             certificate_name: None,

@@ -176,7 +176,9 @@ pub enum Happening {
     Removed(usize),
     /// A session has another firm. Its open orders keep the budgets that they were opened with.
     OtherFirm(usize),
-    /// The gate has sent a venue a cancel (F) of a stopped order.
+    /// A client is away for longer than it may: its open orders are cancelled.
+    Away(usize),
+    /// The gate has sent a venue a cancel (F) of its own.
     Cancelled(usize),
     /// **Alarm.** A venue refused a cancel of the gate: the order, and why.
     CancelRefused(usize, String),

@@ -11,6 +11,8 @@
 //! logon of the venue, and when a report shows another version of an order. An F has a ClOrdID of the gate's own, `KILL-` and a number that
 //! rises over starts; no client's message of the book has it. Its client hears what the venue reports on the order, not what the venue says of
 //! the F alone.
+//!
+//! Orders of a client that is away for longer than its `cancel_on_disconnect_s` are cancelled in the same way, as long as it is away.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,6 +28,7 @@ use crate::peer::Guard;
 use crate::refusal::Cause;
 use crate::report::text;
 use crate::rows::{RowPlace, Said};
+use crate::seat::Seat;
 
 /// How many cancels a part of a search sends at most.
 const CANCELS_AT_ONCE: usize = 128;
@@ -61,6 +64,8 @@ impl KillScope {
 #[derive(Debug, Default)]
 pub(crate) struct Kills {
     kills: BTreeSet<(KillScope, String)>,
+    /// There may be clients that are away for too long.
+    is_anyone_away: bool,
     /// Venues that are searched, each from a place on.
     searches: BTreeMap<usize, RowPlace>,
     /// Venues that were logged on when this was looked at last, each with its connection.
@@ -82,9 +87,9 @@ impl Kills {
         self.kills.iter().find(is_meant).map(|kill| kill.0)
     }
 
-    /// Reports whether nothing is stopped.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.kills.is_empty()
+    /// Reports whether nothing is to be cancelled.
+    fn is_idle(&self) -> bool {
+        self.kills.is_empty() && !self.is_anyone_away
     }
 }
 
@@ -97,17 +102,38 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
     /// Stops orders, and cancels the open ones, also those that were cancelled before. To be called before any connection for what was stopped
     /// when the process ended.
     pub fn kill(&mut self, scope: KillScope, name: &str) {
+        self.search(scope, name);
+        self.kills.kills.insert((scope, name.to_owned()));
+    }
+
+    /// Notes which clients are away for longer than they may, and cancels their open orders. To be called each second from when clients may log
+    /// on: then the time of all begins that are not there.
+    pub fn look_for_absent(&mut self, clock: Clock) {
+        self.kills.is_anyone_away = false;
+        for at in self.order.clone() {
+            if self.seats[at].is_newly_away(clock.ms) {
+                let name = self.seats[at].keys.name.clone();
+                self.search(KillScope::Session, &name);
+                self.happenings.push(Happening::Away(at));
+            }
+            self.kills.is_anyone_away |= self.seats[at].is_away();
+        }
+    }
+
+    /// Begins to search for all open orders of a kind, also for those that were cancelled before.
+    fn search(&mut self, scope: KillScope, name: &str) {
         let one = Kills { kills: [(scope, name.to_owned())].into(), ..Kills::default() };
         let mut cancelled = std::mem::take(&mut self.kills.cancelled);
-        let is_meant =
-            |client: &str, account: &[u8]| one.of(client, self.firm_of(client), account).is_some();
+        let is_meant = |client: &str, account: &[u8]| {
+            let firm = self.client(client).map(|at| &self.seats[at]).map_or("", Seat::firm);
+            one.of(client, firm, account).is_some()
+        };
         cancelled.retain(|(venue, id)| {
             let book = self.seats[*venue].book.as_ref();
             let place = book.and_then(|book| book.place(&key(41, "", id)));
             !book.zip(place).is_some_and(|(book, place)| book.is_open_order(place, is_meant))
         });
         self.kills.cancelled = cancelled;
-        self.kills.kills.extend(one.kills);
         self.kills.searches = self.venues_ever().map(|venue| (venue, 0)).collect();
     }
 
@@ -120,7 +146,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
     #[must_use]
     pub fn sessions_of(&self, scope: KillScope, name: &str) -> Vec<String> {
         let seats = self.order.iter().map(|at| &self.seats[*at]).filter(|seat| !seat.is_venue());
-        let is_meant = |seat: &&crate::seat::Seat| match scope {
+        let is_meant = |seat: &&Seat| match scope {
             KillScope::Session => seat.keys.name == name,
             KillScope::Firm => seat.firm() == name,
             KillScope::Account => false,
@@ -133,21 +159,17 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         (0..self.seats.len()).filter(|at| self.seats[*at].is_venue())
     }
 
-    /// Finds why orders of a client of a book and of an account are stopped.
-    fn stopped(&self, client: &str, account: &[u8]) -> Option<KillScope> {
-        self.kills.of(client, self.firm_of(client), account)
-    }
-
-    /// The firm of a client of a book; nothing if it has none or is not configured.
-    fn firm_of(&self, client: &str) -> &str {
-        let seat = self.seats.iter().find(|seat| !seat.is_venue() && seat.keys.name == client);
-        seat.map_or("", |seat| seat.firm())
+    /// Reports whether open orders of a client of a book and of an account are to be cancelled.
+    fn is_to_cancel(&self, client: &str, account: &[u8]) -> bool {
+        let seat = self.client(client).map(|at| &self.seats[at]);
+        let firm = seat.map_or("", Seat::firm);
+        seat.is_some_and(Seat::is_away) || self.kills.of(client, firm, account).is_some()
     }
 
     /// Finds why a client's message is stopped.
     pub(crate) fn is_stopped(&self, at: usize, message: &Message<'_>) -> Option<KillScope> {
         let kind = Exposure::of(message.msg_type());
-        if self.kills.is_idle() || kind == Exposure::None {
+        if self.kills.kills.is_empty() || kind == Exposure::None {
             return None;
         }
         let (name, firm) = (&self.seats[at].keys.name, self.seats[at].firm());
@@ -210,7 +232,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         let Some((venue, from)) = kills.searches.pop_first() else { return false };
         let Some(book) = &self.seats[venue].book else { return true };
         let (found, next) = book.open_orders(from, CANCELS_AT_ONCE, |client, account| {
-            self.stopped(client, account).is_some()
+            self.is_to_cancel(client, account)
         });
         if let Some(next) = next {
             self.kills.searches.insert(venue, next);
@@ -219,7 +241,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         !self.kills.searches.is_empty()
     }
 
-    /// Cancels the order that a report names, if it is stopped: it may be open again, or have another version.
+    /// Cancels the order that a report names, if it is one to cancel: it may be open again, or have another version.
     pub(crate) fn cancel_reported(&mut self, venue: usize, message: &Message<'_>, clock: Clock) {
         if self.kills.is_idle() || message.msg_type() != b"8" || !self.seats[venue].is_open {
             return;
@@ -227,7 +249,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         let Some(book) = &self.seats[venue].book else { return };
         let mut ids = [11, 41].into_iter().filter_map(|tag| text(message, tag));
         let Some(place) = ids.find_map(|id| book.place(&key(11, "", id))) else { return };
-        let is_meant = |client: &str, account: &[u8]| self.stopped(client, account).is_some();
+        let is_meant = |client: &str, account: &[u8]| self.is_to_cancel(client, account);
         if book.is_open_order(place, is_meant) {
             self.cancel(venue, place, clock);
         }

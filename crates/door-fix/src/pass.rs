@@ -480,7 +480,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
     }
 
     /// The client of a name, also of one that was removed or has another venue by now: its orders are still its own.
-    fn client(&self, name: &str) -> Option<usize> {
+    pub(crate) fn client(&self, name: &str) -> Option<usize> {
         self.seats.iter().position(|seat| !seat.is_venue() && seat.keys.name == name)
     }
 

@@ -55,6 +55,8 @@ pub(crate) struct Seat {
     pub(crate) book_memory: MemoryStore,
     /// Of a client: what waits for the ledger.
     pub(crate) line_up: LineUp,
+    /// Of a client that may not be away for long: since when it is, and whether that is too long.
+    absent: Option<(u64, bool)>,
 }
 
 /// What gets the messages of a session.
@@ -120,6 +122,7 @@ impl Seat {
             is_book_read: false,
             book_memory: MemoryStore::new(0),
             line_up: LineUp::default(),
+            absent: None,
         })
     }
 
@@ -146,6 +149,9 @@ impl Seat {
             (before, behind) => *before = behind,
         }
         self.session.set_config(config);
+        if self.is_removed {
+            self.absent = None;
+        }
         (self.keys, self.spec, self.named, self.is_removed) = (keys, spec, named, false);
         asks_anew
     }
@@ -232,6 +238,27 @@ impl Seat {
             SessionState::LoggedOn => self.is_open || self.session.is_ready(),
             _ => false,
         };
+        if self.session.state() == SessionState::LoggedOn {
+            self.absent = None;
+        }
+    }
+
+    /// Notes since when a client is away. Reports whether it is that for too long from now on.
+    pub(crate) fn is_newly_away(&mut self, now_ms: u64) -> bool {
+        let max_s = self.spec.as_ref().map_or(0, |spec| spec.cancel_on_disconnect_s);
+        if max_s == 0 || self.session.state() == SessionState::LoggedOn {
+            self.absent = None;
+            return false;
+        }
+        let (since_ms, was_away) = self.absent.unwrap_or((now_ms, false));
+        let is_away = now_ms.saturating_sub(since_ms) >= u64::from(max_s) * 1_000;
+        self.absent = Some((since_ms, is_away));
+        is_away && !was_away
+    }
+
+    /// Reports whether its orders are to be cancelled because it is away.
+    pub(crate) fn is_away(&self) -> bool {
+        !self.is_removed && self.absent.is_some_and(|absent| absent.1)
     }
 
     pub(crate) fn feed<S: MessageStore>(

@@ -31,6 +31,7 @@ entry! {
         order_value_max: String = String::new(), " With `limits = \"budgets\"`: the most that one order may cost, OrderQty (38) times Price (44) in the order's own currency, as a decimal number such as \"250000\"; empty: no cap.";
         order_quantity_max: String = String::new(), " With `limits = \"budgets\"`: the largest OrderQty (38) of one order, as a decimal number; empty: no cap.";
         restricted: Vec<String> = Vec::new(), " With `limits = \"budgets\"`: values of Symbol (55) and SecurityID (48) that the session may not trade; open orders in them can still be cancelled.";
+        cancel_on_disconnect_s: u32 = 0, [0..=86_400], " How long the client may be disconnected, seconds; afterwards its open orders are cancelled; 0 = for ever.";
         cl_ord_id_prefix: String = String::new(), " Put before ClOrdIDs (11, 41) towards the venue and taken off on the way back, so that clients of one venue may use the same; empty: nothing.";
         source_addresses: Vec<String> = Vec::new(), " From where the client may come: addresses and ranges such as \"192.0.2.0/24\"; none: from anywhere.";
         certificate_name: String = String::new(), " A name that the client's certificate must have; empty: any certificate of `fix.tls_clients`.";

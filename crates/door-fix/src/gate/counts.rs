@@ -33,7 +33,8 @@ counters! {
         refused_restricted: "Orders and replaces that were refused because their session may not trade their instrument.";
         refused_no_reference: "Orders and replaces that were refused because their symbols have no reference price.";
         refused_killed: "Orders and replaces that were refused because orders of their session, account or firm are stopped.";
-        cancels: "Cancels that the gate sent for open orders that are stopped.";
+        away: "Times that a client was away for longer than its `cancel_on_disconnect_s`.";
+        cancels: "Cancels that the gate sent for open orders that are stopped, or whose client is away.";
         cancels_refused: "Cancels of the gate that a venue refused; the order may be open still.", failing("fix_cancels", "/docs/fix.md#alarms");
         refused_duplicate: "Orders, cancels and replaces that were refused because their ClOrdID is in use.";
         refused_no_order: "Replaces that were refused because what they replace is closed or unknown.";
@@ -84,6 +85,13 @@ impl FixCounts {
             Happening::OrderRefused(_, why) => {
                 self.counter_of(*why).add(1);
                 tracing::debug!(session, ?why, "FIX: an order was refused");
+            }
+            Happening::Away(_) => {
+                self.away.add(1);
+                tracing::warn!(
+                    session,
+                    "FIX: the client is away for longer than its cancel_on_disconnect_s: its open orders are cancelled"
+                );
             }
             Happening::Cancelled(_) => self.cancels.add(1),
             Happening::CancelRefused(_, told) => {

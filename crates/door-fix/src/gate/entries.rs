@@ -408,6 +408,10 @@ fn client(config: &Config, entry: &FixSession, faults: &mut EntryFaults<'_>) -> 
         let expected = "at most 64 characters of ASCII, without control characters";
         faults.push("firm", format!("found {:?}, expected {expected}", entry.firm));
     }
+    if entry.cancel_on_disconnect_s > 0 && entry.route == "echo" {
+        let text = "is set, and route is \"echo\": the session has no orders; leave it out";
+        faults.push("cancel_on_disconnect_s", text);
+    }
     let refuses_sales = judge_unpriced(entry, faults);
     let mut spec = SessionSpec::new("", "", "");
     (spec.keys, spec.limits, spec.route) = (keys, Some(limits), route);
@@ -417,6 +421,7 @@ fn client(config: &Config, entry: &FixSession, faults: &mut EntryFaults<'_>) -> 
     spec.certificate_name = certificate.cloned();
     spec.cl_ord_id_prefix.clone_from(&entry.cl_ord_id_prefix);
     spec.firm.clone_from(&entry.firm);
+    spec.cancel_on_disconnect_s = entry.cancel_on_disconnect_s;
     spec.has_passwords = !entry.password_file.is_empty();
     spec
 }
@@ -738,6 +743,24 @@ mod tests {
             "[[fix.venue]]\nname = \"v\"\nsender_comp_id = \"G\"\ntarget_comp_id = \"V\"\nconnect = [\"127.0.0.1:1\"]\n{venue}\
              [[fix.session]]\nsender_comp_id = \"G\"\ntarget_comp_id = \"C\"\nlimits = \"none\"\nroute = \"v\"\n{client}"
         )
+    }
+
+    #[test]
+    fn how_long_a_client_may_be_away_is_judged() {
+        for (route, seconds, expected) in [
+            ("v", "86400", ""),
+            ("v", "86401", "found 86401, expected"),
+            ("v", "-1", "found -1, expected"),
+            ("echo", "0", ""),
+            ("echo", "5", "is set, and route is \"echo\""),
+        ] {
+            let key = format!("cancel_on_disconnect_s = {seconds}\n");
+            let found =
+                told(&gate("", &key).replace("route = \"v\"", &format!("route = {route:?}")));
+            assert_eq!(found.len(), usize::from(!expected.is_empty()), "{found:?}");
+            let expected = format!("11: fix.session.cancel_on_disconnect_s: {expected}");
+            assert!(found.iter().all(|one| one.starts_with(&expected)), "{found:?}");
+        }
     }
 
     #[test]

@@ -630,6 +630,7 @@ fn of(happening: &crate::Happening) -> Option<usize> {
         | Happening::OrderRefused(session, _)
         | Happening::Removed(session)
         | Happening::OtherFirm(session)
+        | Happening::Away(session)
         | Happening::Cancelled(session)
         | Happening::CancelRefused(session, _)
         | Happening::NobodysOrder { venue: session, .. }
@@ -784,6 +785,9 @@ impl Door for FixDoor {
                 self.are_told = false;
                 if !self.is_early(till) {
                     self.dial(clock(till), outbox);
+                    let now = clock(till);
+                    self.sessions.iter_mut().for_each(|one| one.look_for_absent(now));
+                    self.take_rest();
                 }
                 self.sessions.iter_mut().for_each(Sessions::say_again);
                 self.tell_kills_again(till);

@@ -129,7 +129,7 @@ impl<S: MessageStores, G: Guard> Desk<S, G> {
         sent
     }
 
-    fn advance(&mut self, ms: u64) {
+    pub(crate) fn advance(&mut self, ms: u64) {
         self.clock.ms += ms;
         self.clock.unix_us += i64::try_from(ms).unwrap() * 1_000;
     }

@@ -28,6 +28,16 @@ impl Gate {
         self.at_venue()
     }
 
+    /// Lets seconds pass, in each of which the door looks for clients that are away; returns what the venue gets.
+    fn seconds(&mut self, seconds: u64) -> String {
+        let second = |_| {
+            self.desk.advance(1_000);
+            self.desk.door.look_for_absent(self.desk.clock);
+            self.cancels()
+        };
+        (0..seconds).map(second).collect()
+    }
+
     fn kill(&mut self, scope: KillScope, name: &str) -> String {
         self.desk.door.kill(scope, name);
         self.cancels()
@@ -241,4 +251,88 @@ fn a_search_goes_on_over_all_orders_and_ids_are_unique() {
     let ids: std::collections::BTreeSet<&str> =
         sent.split('|').filter(|field| field.starts_with("11=KILL-")).collect();
     assert_eq!((ids.len(), parts), (300, 2), "128 at once");
+}
+
+/// Client A may be away for 10 s, client B for ever.
+#[test]
+fn orders_of_a_client_that_stays_away_are_cancelled_however_it_went() {
+    for (end, away_s, is_late) in [
+        ("lost", 9, false),
+        ("lost", 11, true),
+        ("logout", 9, false),
+        ("logout", 11, true),
+        ("silent", 9, false),
+        ("silent", 11, true),
+    ] {
+        let mut gate = Gate::new("FIX.4.4");
+        gate.says(0, &order("A1", "a", 5, "10"));
+        gate.says(1, &order("B1", "b", 5, "10"));
+        gate.got = Default::default();
+        assert_eq!(gate.seconds(60), "", "they are here");
+        gate.leaves(1);
+        match end {
+            "lost" => gate.leaves(0),
+            "logout" => gate.says(0, "35=5|"),
+            _ => drop(gate.desk.waits(gate.lines[0], 100_000)),
+        }
+        gate.turn();
+        assert!(!gate.desk.is_open(gate.lines[0]) || end == "logout");
+        gate.leaves(0);
+        gate.got = Default::default();
+        let (of_gate, held) = (cancel("A1", "a", 5, ""), gate.books(1));
+        let expected = if is_late { of_gate.clone() } else { String::new() };
+        assert_eq!(gate.seconds(away_s), expected, "{end} {away_s}");
+        let aways = gate.desk.happenings.iter().filter(|one| **one == Happening::Away(0));
+        assert_eq!(aways.count(), usize::from(is_late));
+        assert_eq!(gate.books(1), held, "until the venue answers");
+        // It is back: its orders pass, and its time begins anew when it goes again.
+        gate.log_on(0);
+        gate.says(0, &order("A1", "n", 1, "10"));
+        assert_eq!(gate.at_venue(), order("A1", "n", 1, "10"));
+        assert_eq!(gate.seconds(60), "");
+        gate.leaves(0);
+        assert_eq!(gate.seconds(10), "");
+        assert_eq!(gate.seconds(1), of_gate + &cancel("A1", "n", 1, ""), "also those before");
+        assert_eq!(gate.seconds(60), "", "once");
+    }
+}
+
+#[test]
+fn a_venue_that_was_away_gets_the_cancels_of_who_is_still_away() {
+    for is_back in [false, true] {
+        let mut gate = Gate::new("FIX.4.4");
+        gate.says(0, &order("A1", "a", 5, "10"));
+        gate.says(0, "35=G|11=g|41=a|1=A1|38=6|40=2|44=10|54=1|55=X|");
+        gate.leaves(0);
+        gate.leaves(VENUE);
+        gate.got = Default::default();
+        assert_eq!(gate.seconds(20), "");
+        if is_back {
+            gate.log_on(0);
+        }
+        gate.log_on(VENUE);
+        let sent = gate.cancels();
+        assert_eq!(sent.contains(&cancel("A1", "a", 5, "")), !is_back, "{sent}");
+        gate.says(VENUE, "35=8|11=g|41=a|37=V|150=5|39=0|38=6|44=10|14=0|151=6|");
+        let expected = if is_back { String::new() } else { cancel("A1", "g", 6, "V") };
+        assert_eq!(gate.at_venue(), expected, "the version that it accepted meanwhile");
+    }
+}
+
+/// The time of a client begins with the process, whoever was there before, and it may come back in time.
+#[test]
+fn after_a_start_the_time_of_all_begins() {
+    for (away_ms, is_late) in [(9_999, false), (10_000, true)] {
+        let mut gate = Gate::new("FIX.4.4");
+        gate.says(0, &order("A1", "a", 5, "10"));
+        let mut clock = gate.desk.clock;
+        gate = gate.after_a_kill_with("FIX.4.4", |door| {
+            door.look_for_absent(clock);
+            clock.ms += away_ms;
+            door.look_for_absent(clock);
+            let aways = door.take_happenings().into_iter().filter(|one| *one == Happening::Away(0));
+            assert_eq!(aways.count(), usize::from(is_late), "{away_ms}");
+        });
+        assert!(!gate.cancels().contains("35=F|"), "it is back before the venue");
+    }
 }

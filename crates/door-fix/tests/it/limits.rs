@@ -30,7 +30,7 @@ pub(crate) struct Gate {
     pub(crate) desk: Desk<FileStores<NumbersFile>>,
     bank: Bank,
     /// Connections and next numbers of the sessions.
-    lines: [usize; 3],
+    pub(crate) lines: [usize; 3],
     seqs: [u64; 3],
     /// What the ledger has not answered.
     asked: VecDeque<ToLedger>,
@@ -49,6 +49,7 @@ fn sessions(version: &str) -> (Vec<SessionSpec>, Vec<VenueSpec>) {
         (client.limits, client.firm) = (Some(Limits::Budgets), "ACME".into());
         (client.route, client.keys.validation) = (Route::Venue("VENUE".into()), Checks::Off);
         (client.unpriced, client.refuses_sales) = (vec!["AB".into()], name == "B");
+        client.cancel_on_disconnect_s = if name == "A" { 10 } else { 0 };
         if name == "B" {
             let max = |number| fix::Decimal::new(number, 0);
             (client.caps.value_max, client.caps.quantity_max) = (max(1_000), max(600));

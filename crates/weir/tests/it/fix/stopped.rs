@@ -181,6 +181,31 @@ fn a_kill_outlives_the_process_and_is_ended_by_another_token() {
     assert_eq!(call(&node, "GET", &Value::Null, &eve).1, json!({ "kills": [] }));
 }
 
+/// Its time begins anew with the process, and ends without it; the venue hears of it once.
+#[test]
+fn orders_of_a_client_that_does_not_come_back_are_cancelled_also_after_a_start() {
+    let ([listener], _) = listeners();
+    let node = gate(&listener, "cancel_on_disconnect_s = 1\n").start();
+    let mut venue = venue_of(&node, &listener, 1);
+    let mut client = Client::log_on(&node, 1);
+    client.order("open");
+    assert_eq!(next(&mut venue, ["35", "11"]), ["D", "open"]);
+    let node = node.restart();
+    let mut venue = venue_of(&node, &listener, venue.next_out);
+    let message = loop {
+        let message = venue.receive_message();
+        if message.contains("|35=F|") {
+            break message;
+        }
+    };
+    assert!(field(&message, "11").starts_with("KILL-"), "{message}");
+    assert_eq!(field(&message, "41"), "open");
+    node.wait_stat("it to be counted", |stat| {
+        let of = &stat["doors"]["fix"];
+        of["away"] == 1 && of["cancels"] == 1
+    });
+}
+
 /// Nothing can be sealed: the orders are stopped, and the answer does not say that it is done.
 #[test]
 fn a_kill_that_cannot_be_sealed_is_in_force_and_is_not_answered_as_done() {
