@@ -12,9 +12,10 @@ use std::time::{Duration, Instant};
 
 use ledger::Record;
 use ledger_cluster::{
-    ClusterLog, ClusterName, Engine, EntryKey, JetStream, LogFault, Reply, Servers,
+    CaughtUp, ClusterLog, ClusterName, Engine, EntryKey, JetStream, LogFault, NodeLog, Reply,
+    Servers,
 };
-use ledger_journal::{Durability, Gather, Group, Log, NotAppended, Position};
+use ledger_journal::{Disk, Durability, Gather, Group, Log, NotAppended, Position, Tail, Writer};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -275,6 +276,18 @@ fn leaders_end(cluster: &mut Cluster, log: &mut ClusterLog, work: &mut Work) {
     }
 }
 
+/// A node with a folder whose journal ends at a position.
+fn begin(cluster: &Cluster, position: &Position) -> (NodeLog<Disk>, CaughtUp) {
+    let disk = Disk::open(&cluster.folder.join("journal"), Durability::Sealed).unwrap();
+    until("a start", || {
+        let next_segment =
+            ledger_journal::segments(&disk).unwrap().last().map_or(1, |last| last + 1);
+        let tail = Tail { position: *position, next_segment };
+        let writer = Writer::new(disk.clone(), 1, 1 << 26, tail);
+        NodeLog::begin(cluster.open("a", 1), writer, &disk, &mut |_| Ok(())).ok()
+    })
+}
+
 fn all_end_and_forget(cluster: &mut Cluster, log: &mut ClusterLog, work: &mut Work) {
     (0..3).for_each(|at| cluster.kill(at));
     let copies = [0, 1, 2].map(|at| {
@@ -289,6 +302,11 @@ fn all_end_and_forget(cluster: &mut Cluster, log: &mut ClusterLog, work: &mut Wo
     work.audit(cluster, "a");
     row("all servers killed", "nothing lost, and the group that waited is there once");
     work.append_for(log, Duration::from_secs(1));
+    let (node, caught_up) = begin(cluster, &Position::START);
+    assert_eq!(caught_up, CaughtUp { read: work.groups.len() as u64, appended: 0 });
+    assert_eq!(node.position(), log.position());
+    row("an empty folder", &format!("begins from the log: {} groups", caught_up.read));
+    drop(node);
     (0..3).for_each(|at| cluster.kill(at));
     for (store, copy) in &copies {
         fs::remove_dir_all(store).unwrap();
@@ -308,16 +326,16 @@ fn all_end_and_forget(cluster: &mut Cluster, log: &mut ClusterLog, work: &mut Wo
         other => Some(other.unwrap_err()),
     });
     assert_eq!(fault, LogFault::Behind { last, known: known.sequence - 1 });
-    // Appended again from what the bank's disk has.
-    let missing = work.groups.iter().position(|group| group.before().sequence == last + 1).unwrap();
-    fresh.seek(work.groups[missing].before()).unwrap();
-    for group in &work.groups[missing..] {
-        until("an append", || fresh.append(group).ok());
-    }
+    let (mut node, caught_up) = begin(cluster, &known);
+    let is_known = |group: &&Group| group.before().sequence <= last;
+    let known = work.groups.iter().filter(is_known).count();
+    let missing = work.groups.len() - 1 - known;
+    assert_eq!(caught_up, CaughtUp { read: 0, appended: missing as u64 });
+    until("an append", || node.append(work.groups.last().unwrap()).ok());
     work.audit(cluster, "a");
     row(
         "stores put back to a copy",
-        &format!("forgot {} groups: told, and appended again", work.groups.len() - missing),
+        &format!("forgot {missing} groups: told, and appended again from a node's disk"),
     );
 }
 

@@ -6,6 +6,7 @@
 //! - `verdict`: what an answer of the engine means for an append. No I/O: a table of answers in its tests.
 //! - `seal`: entries to bytes that the engine's operators can neither read nor forge.
 //! - `attest`: which settings of a stream and of a server keep what they acknowledge. No I/O.
+//! - [`NodeLog`]: what a node's journal appends to, this log first and its own disk second; a start makes both the same.
 //! - [`Engine`]: what is asked of an engine, without async. [`JetStream`]: one, on a runtime of its own that the calling thread drives.
 //!
 //! Nothing in a node uses this crate yet.
@@ -18,6 +19,7 @@ mod error;
 mod jetstream;
 mod log;
 mod name;
+mod node_log;
 mod seal;
 #[cfg(test)]
 mod tests;
@@ -28,4 +30,5 @@ pub use error::{ClusterError, LogFault};
 pub use jetstream::{JetStream, Servers};
 pub use log::{ClusterLog, ENTRY_BYTES_MAX, Place};
 pub use name::{ClusterName, NameError};
+pub use node_log::{CatchUpError, CaughtUp, NodeLog};
 pub use seal::{EntryKey, OpenError, SEAL_BYTES};

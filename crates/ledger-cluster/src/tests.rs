@@ -8,13 +8,13 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ledger::Record;
-use ledger_journal::{Durability, Gather, Group, Log, NotAppended, Position};
+use ledger_journal::{Disk, Durability, Gather, Group, Log, NotAppended, Position, Tail, Writer};
 use serde_json::{Value, json};
 use vault::SecretKey;
 
 use crate::{
-    ClusterError, ClusterLog, ClusterName, ENTRY_BYTES_MAX, Engine, EntryKey, LogFault, Place,
-    Reply,
+    CatchUpError, CaughtUp, ClusterError, ClusterLog, ClusterName, ENTRY_BYTES_MAX, Engine,
+    EntryKey, LogFault, NodeLog, Place, Reply,
 };
 
 /// What happens to one append.
@@ -414,4 +414,129 @@ fn a_log_that_is_not_what_a_node_knows_is_told_with_its_place() {
     assert_eq!(log.place().entry, 4, "what is sound was read");
     let error = open(&engine).create().unwrap_err().to_string();
     assert!(error.contains("the engine refuses: stream name already in use"), "{error}");
+}
+
+/// A folder for a node's journal.
+struct Folder(std::path::PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path =
+            std::env::temp_dir().join(format!("weir-node-log-{}-{name}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        Folder(path)
+    }
+
+    /// A node that begins from what of `known` is on its disk, and from the log; the groups that it read from there.
+    fn begin(&self, engine: &Memory, known: &[Group]) -> (Begun, Vec<Position>) {
+        let disk = Disk::open(&self.0, Durability::Sealed).unwrap();
+        let next_segment =
+            ledger_journal::segments(&disk).unwrap().last().map_or(1, |last| last + 1);
+        let position = known.last().map_or(Position::START, |group| *group.after());
+        let writer = Writer::new(disk.clone(), 1, 1 << 22, Tail { position, next_segment });
+        let mut read = Vec::new();
+        let begun = NodeLog::begin(open(engine), writer, &disk, &mut |group| {
+            read.push(*group.after());
+            Ok(())
+        });
+        (begun, read)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+type Begun = Result<(NodeLog<Disk, Memory>, CaughtUp), CatchUpError>;
+
+/// All places that both have of a node's disk and the log.
+fn everywhere(node: &mut NodeLog<Disk, Memory>, engine: &Memory) -> Vec<Position> {
+    let (mut at, mut disk) = (Position::START, Vec::new());
+    node.read(&Position::START, &mut |entry| {
+        at = *Group::read(entry, &at).unwrap().after();
+        disk.push(at);
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    assert_eq!(disk, read_on(&mut open(engine)).unwrap(), "disk and log are the same");
+    disk
+}
+
+/// The disk ends before the log, with it, or behind it; then both are the same, and the node appends to both.
+#[test]
+fn a_start_makes_disk_and_log_the_same() {
+    for (on_disk, in_log, doubts) in
+        [(0, 0, 0), (0, 5_usize, 0), (3, 5, 0), (5, 5, 0), (5, 3, 0), (5, 0, 0), (5, 3, 2)]
+    {
+        let (engine, folder) = (Memory::default(), Folder::new("same"));
+        let (_, mut all) = appended(&engine, in_log.max(on_disk) as u64);
+        // What is on the disk was appended by this node before.
+        let (node, _) = folder.begin(&Memory::default(), &[]);
+        let mut node = node.unwrap().0;
+        all[..on_disk].iter().for_each(|group| node.append(group).unwrap());
+        engine.cut(in_log);
+        engine.plant(&[Fault::Unanswered, Fault::Lost][..doubts]);
+        let (begun, read) = folder.begin(&engine, &all[..on_disk]);
+        let (mut node, caught_up) = begun.unwrap();
+        let behind = on_disk.min(all.len())..all.len();
+        assert_eq!(read, ends(&all[behind.clone()]), "{on_disk} {in_log}");
+        let appended = on_disk.saturating_sub(in_log) as u64;
+        assert_eq!(caught_up, CaughtUp { read: behind.len() as u64, appended });
+        all.extend(groups(node.position(), 2, 100));
+        all[all.len() - 2..].iter().for_each(|group| node.append(group).unwrap());
+        assert_eq!(everywhere(&mut node, &engine), ends(&all));
+    }
+}
+
+#[test]
+fn a_start_refuses_two_histories_and_what_is_gone_from_both() {
+    let (engine, folder) = (Memory::default(), Folder::new("refused"));
+    let mine = groups(&Position::START, 4, 1);
+    let (mut node, _) = folder.begin(&engine, &[]).0.unwrap();
+    mine.iter().for_each(|group| node.append(group).unwrap());
+    // The log forgot the last two groups, and another bank appended behind the rest.
+    engine.cut(2);
+    let mut at = *mine[1].after();
+    for _ in 0..3 {
+        rival(&engine, &at);
+        at = *read_on(&mut open(&engine)).unwrap().last().unwrap();
+        let before = engine.0.borrow().entries.len();
+        let refused = folder.begin(&engine, &mine).0.unwrap_err().to_string();
+        assert!(refused.contains("two histories"), "{refused}");
+        assert_eq!(engine.0.borrow().entries.len(), before, "nothing was appended");
+    }
+    // The disk begins behind what the log has left.
+    engine.cut(1);
+    std::fs::remove_file(folder.0.join("segment-0000000001.weir")).unwrap();
+    let refused = folder.begin(&engine, &mine).0.unwrap_err();
+    assert!(matches!(refused, CatchUpError::TooFar { last: 2, first: 9 }), "{refused}");
+}
+
+/// The log comes first: where it does not answer the disk has nothing, and where the disk fails the same group is appended again.
+#[test]
+fn the_disk_never_has_what_the_log_has_not() {
+    let (engine, folder) = (Memory::default(), Folder::new("first"));
+    let (mut node, _) = folder.begin(&engine, &[]).0.unwrap();
+    let all = groups(&Position::START, 3, 1);
+    assert_eq!(node.group_bytes_max(), ENTRY_BYTES_MAX);
+    engine.plant(&[Fault::Lost, Fault::Unanswered]);
+    for _ in 0..2 {
+        assert!(matches!(node.append(&all[0]), Err(NotAppended::Unknown(_))));
+        assert_eq!(*node.position(), Position::START);
+    }
+    node.append(&all[0]).unwrap();
+    // The disk's folder is gone: no segment can be begun.
+    let (mut other, _) = folder.begin(&engine, &all[..1]).0.unwrap();
+    let aside = folder.0.with_extension("aside");
+    std::fs::rename(&folder.0, &aside).unwrap();
+    let error = other.append(&all[1]).unwrap_err().to_string();
+    assert!(error.contains("this node's disk does not"), "{error}");
+    std::fs::rename(&aside, &folder.0).unwrap();
+    other.append(&all[1]).unwrap();
+    assert_eq!(outcome(node.append(&all[1])), "ok", "it is there already");
+    rival(&engine, all[1].after());
+    assert_eq!(outcome(other.append(&all[2])), "fenced");
+    assert_eq!(*other.position(), *all[1].after());
 }

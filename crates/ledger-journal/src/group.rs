@@ -140,6 +140,8 @@ pub(crate) struct Backlog {
     open: Open,
     full: VecDeque<Open>,
     spare: Vec<Vec<Block>>,
+    /// How long a group may be.
+    bytes_max: usize,
 }
 
 /// A group that is being filled. It is closed where the hash of the one before is known.
@@ -162,9 +164,9 @@ impl std::fmt::Debug for Open {
 const SPARE_MAX: usize = 4;
 
 impl Backlog {
-    pub(crate) fn new(at: &Position) -> Backlog {
+    pub(crate) fn new(at: &Position, bytes_max: usize) -> Backlog {
         let open = Open::new(blocks(GROUP_BYTES_MAX), at);
-        Backlog { open, full: VecDeque::new(), spare: Vec::new() }
+        Backlog { open, full: VecDeque::new(), spare: Vec::new(), bytes_max }
     }
 
     /// Sequence that the next record will have.
@@ -180,7 +182,7 @@ impl Backlog {
 
     #[inline]
     pub(crate) fn append(&mut self, record: &impl Message, at_ms: u64) -> u64 {
-        if self.open.is_full() {
+        if self.open.len + RECORD_BYTES_MAX > self.bytes_max {
             let full = self.turn_over();
             self.full.push_back(full);
         }
@@ -233,10 +235,6 @@ impl Open {
         self.bytes() == 0
     }
 
-    fn is_full(&self) -> bool {
-        self.len + RECORD_BYTES_MAX > GROUP_BYTES_MAX
-    }
-
     #[inline]
     fn append(&mut self, record: &impl Message) -> u64 {
         let room = &mut self.blocks.as_mut_bytes()[self.len..][..RECORD_BYTES_MAX];
@@ -274,7 +272,7 @@ pub struct Gather {
 impl Gather {
     /// Begins at a position: the end of what was recovered.
     pub fn new(at: Position) -> Gather {
-        Gather { backlog: Backlog::new(&at), hash: at.hash }
+        Gather { backlog: Backlog::new(&at, GROUP_BYTES_MAX), hash: at.hash }
     }
 
     /// Sequence that the next record will have.

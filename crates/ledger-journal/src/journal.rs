@@ -121,7 +121,7 @@ impl Journal {
         }
         let position = *log.position();
         let (recorder, seal_ns) = shared_histogram();
-        let shared = Arc::new(Shared::new(&position));
+        let shared = Arc::new(Shared::new(&position, log.group_bytes_max()));
         let gather = [options.gather, options.gather_idle.max(options.gather)];
         let unsealed_bytes_max = options.unsealed_bytes_max as u64;
         let segments = log.segments_begun();
@@ -296,9 +296,9 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    fn new(position: &Position) -> Shared {
+    fn new(position: &Position, group_bytes_max: usize) -> Shared {
         Shared {
-            handover: Handover::new(Backlog::new(position), position.sequence),
+            handover: Handover::new(Backlog::new(position, group_bytes_max), position.sequence),
             stop: AtomicBool::new(false),
             failing: AtomicBool::new(false),
             refuses: AtomicBool::new(false),

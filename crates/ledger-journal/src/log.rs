@@ -14,7 +14,7 @@ use std::io;
 use std::ops::ControlFlow;
 
 use crate::disk::Durability;
-use crate::format::Position;
+use crate::format::{GROUP_BYTES_MAX, Position};
 use crate::group::Group;
 use crate::read::ReadError;
 
@@ -47,6 +47,11 @@ pub trait Log {
     /// # Errors
     /// Why nobody can tell: which server does not answer, or which setting is not what it must be.
     fn attest(&mut self) -> Result<Durability, String>;
+
+    /// How long a group may be, bytes.
+    fn group_bytes_max(&self) -> usize {
+        GROUP_BYTES_MAX
+    }
 
     /// Segments that were begun on this node's disk so far: the housekeeper is told whenever it rises.
     fn segments_begun(&self) -> u64;

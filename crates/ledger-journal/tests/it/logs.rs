@@ -16,6 +16,8 @@ use crate::damage::KEEP_ALL;
 use crate::files::{AT_MS, EMPTY, Mem, assert_holds, groups, tail, writer};
 use crate::history::{Work, options, replay};
 
+/// Longest group that the engine takes.
+const GROUP_BYTES: usize = 70 << 10;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An engine with one stream of entries, and what goes wrong with the next appends.
@@ -74,6 +76,7 @@ impl Log for Client {
     }
 
     fn append(&mut self, group: &Group) -> Result<(), NotAppended> {
+        assert!(group.entry().len() <= GROUP_BYTES, "as long as the log takes");
         let fault = self.engine.0.lock().unwrap().faults.pop();
         if fault == Some(Doubt::Lost) {
             return Err(io::Error::from(io::ErrorKind::TimedOut).into());
@@ -109,6 +112,10 @@ impl Log for Client {
 
     fn segments_begun(&self) -> u64 {
         0
+    }
+
+    fn group_bytes_max(&self) -> usize {
+        GROUP_BYTES
     }
 }
 
@@ -292,9 +299,9 @@ fn a_silent_log_is_waited_for_and_renews_the_lease_from_the_first_send() {
     let (engine, hand) = (Engine::default(), HandClock::new(AT_MS));
     let lease = Lease::by_hand(15_000, Arc::clone(&hand));
     let mut journal = start_on(engine.client(Position::START), Some(Arc::clone(&lease))).unwrap();
-    let records = Work::fresh().take(20);
+    let records = Work::fresh().take(3_000);
     engine.doubt(&[Doubt::Lost; 10_000]);
-    journal.append(&records, AT_MS);
+    journal.append(&records[..20], AT_MS);
     wait_until(|| journal.is_failing());
     hand.pass(4_000);
     let errors = journal.status().read().errors;
@@ -307,6 +314,10 @@ fn a_silent_log_is_waited_for_and_renews_the_lease_from_the_first_send() {
     wait_until(|| journal.sealed() == journal.next_sequence());
     wait_until(|| !journal.refuses() && !journal.is_failing());
     assert_eq!(lease.left_ms(), 10_000);
+    journal.append(&records[20..], AT_MS);
+    wait_until(|| journal.sealed() == journal.next_sequence());
+    assert_eq!((lease.left_ms(), engine.records().len()), (15_000, records.len()));
+    assert!(engine.0.lock().unwrap().entries.len() > 2, "no group is longer than the log takes");
 }
 
 /// Whoever appended last is the bank. The other one seals nothing more, says why, and is to be stopped.
