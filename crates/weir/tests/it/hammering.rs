@@ -174,17 +174,28 @@ fn the_books_of_a_venue_are_those_of_the_node_over_a_kill() {
         line(4, "9000000", &format!(",\"unit\":\"count\"{}", orders("\"symbol\":\"ACME\""))),
     ];
     let sessions = session("DESK1", "venue1") + &session("DESK2", "venue1");
-    let (setup, flags) = fix_node(&budgets.concat(), &sessions);
-    let node = setup.start();
-    let hammer = std::thread::spawn(move || {
-        let more = ["--duration", "4s", "--drain", "40s", "--rate", "400"];
-        output(weir().args(&flags).args(more))
-    });
-    node.wait_stat("orders", |stat| stat["doors"]["fix"]["refused_limit"].as_u64() > Some(100));
-    let node = node.restart();
-    let output = hammer.join().unwrap();
-    let told = stdout(&output);
-    assert_eq!(output.status.code(), Some(0), "{told}{}{}", stderr(&output), node.log());
+    // Kills the node while the hammer plays, and says what that found; where `loses` it, the node has no files of FIX then.
+    let play = |loses: bool, drain: &'static str| {
+        let (setup, flags) = fix_node(&budgets.concat(), &sessions);
+        let node = setup.start();
+        let more = ["--duration", "4s", "--drain", drain, "--rate", "400"];
+        let hammer = std::thread::spawn(move || output(weir().args(&flags).args(more)));
+        let is_busy = |stat: &Value| stat["doors"]["fix"]["refused_limit"].as_u64() > Some(100);
+        node.wait_stat("orders", is_busy);
+        let folder = node.data().join("fix");
+        let node = node.restart_as(|setup| {
+            if loses {
+                std::fs::rename(&folder, folder.with_extension("away")).unwrap();
+            }
+            setup
+        });
+        let output = hammer.join().unwrap();
+        (output.status.code(), stdout(&output), stderr(&output) + &node.log())
+    };
+    let (code, told, log) = play(true, "2s");
+    assert_eq!((code, told.contains("FAILED: ")), (Some(1), true), "{told}{log}");
+    let (code, told, log) = play(false, "40s");
+    assert_eq!(code, Some(0), "{told}{log}");
     let report: Value = serde_json::from_str(&told).unwrap();
     assert_eq!(report["audit"], "ok");
     for count in [
