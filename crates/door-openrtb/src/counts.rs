@@ -31,7 +31,7 @@ happenings! {
     Requests = "requests", "Bid requests that were read.", elsewhere("weir_requests");
     Answers = "answers_with_bids", "Answers with at least one bid.", elsewhere("weir_decisions");
     Bids = "bids", "Bids in them.";
-    Shed = "shed", "Bid requests that waited too long for an answer in time; answered 204, most of them without being parsed.";
+    Shed = "shed", "Bid requests that waited too long for an answer in time; answered 204. Most were not parsed; the others are in `requests`, too.", elsewhere("weir_decisions");
     AfterTmax = "answers_after_tmax", "Answers with bids that were handed to the socket after the request's `tmax`.";
     Tests = "test_requests", "Requests that said `test`.";
     Surveys = "surveys", "Requests that were surveyed for why-not.";
@@ -229,6 +229,7 @@ pub(crate) fn outcomes<'a>(
     let mut outcomes = vec![("bid", one(Happening::Answers as usize))];
     let reasons = NoBidReason::ALL.iter();
     outcomes.extend(reasons.map(|reason| (reason.name(), one(NO_BID + *reason as usize))));
+    outcomes.push(("shed", one(Happening::Shed as usize)));
     outcomes.push(("bad_request", sum(BAD_REQUEST, REFUSAL)));
     outcomes.push(("refused_http", sum(REFUSAL, VIOLATION)));
     outcomes

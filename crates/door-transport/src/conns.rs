@@ -276,6 +276,24 @@ mod tests {
     }
 
     #[test]
+    fn bytes_are_as_old_as_their_socket_may_have_held_them() {
+        // Accepted in round 5; each row: the round, since when an empty socket may have got them, whether more are left, and the result.
+        let mut arrived = Arrived::new(50, 5);
+        for (round, since_ms, more, expected_ms) in [
+            (6, 60, false, 50),
+            (7, 70, false, 70),
+            (9, 90, true, 90),
+            (10, 100, false, 90),
+            (11, 110, false, 110),
+            (12, 120, false, 120),
+            (500, 5_000, false, 5_000),
+        ] {
+            arrived.chunk(since_ms, round, more);
+            assert_eq!(arrived.chunk_ms, expected_ms, "round {round}");
+        }
+    }
+
+    #[test]
     fn a_stale_id_reaches_nobody() {
         let mut slab = Slab::new();
         let first = slab.insert(connection());

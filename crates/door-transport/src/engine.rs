@@ -35,8 +35,10 @@ const SILENT_MAX: usize = 16_384;
 const SLICE: Duration = Duration::from_millis(1);
 /// Between two looks at the clock in a wake-up.
 const SLICE_EVENTS: usize = 16;
-/// Whoever waited so long in the kernel had nothing to do there.
+/// Whoever waited so long in the kernel had nothing to do there...
 const SLEPT: Duration = Duration::from_micros(200);
+/// ...and so much longer for each operation that was handed in with it: a send may take part of that.
+const SLEPT_PER_OPERATION: Duration = Duration::from_micros(100);
 
 /// What a connection gets from the listener that it came through.
 struct Entrance {
@@ -59,11 +61,13 @@ impl Entrance {
 /// Since when bytes may have waited that a wake-up receives.
 #[derive(Clone, Copy, Debug, Default)]
 struct Arrivals {
-    /// How often all events were taken.
+    /// How often events were taken.
     round: u64,
-    /// Since when the loop waits in the kernel for something to do.
-    sleeping: Option<Instant>,
-    /// When all events were last taken, ms of the loop.
+    /// The events that were taken last are in their first wake-up.
+    is_new: bool,
+    /// Since when the loop waits in the kernel, and how long a wait means that there was nothing to do.
+    sleeping: Option<(Instant, Duration)>,
+    /// When the kernel last had no more events, ms of the loop.
     emptied_ms: u64,
     /// What is received now from a socket that was empty came after this, ms of the loop.
     since_ms: u64,
@@ -171,19 +175,29 @@ impl<'o, C> Engine<'o, C> {
         self.counters.wakeups.add(1);
     }
 
-    /// The loop took all events that the kernel had.
-    pub(crate) fn took_all(&mut self) {
-        let Arrivals { round, sleeping, emptied_ms, since_ms } = &mut self.arrivals;
-        let slept = sleeping.take().is_some_and(|from| self.now.duration_since(from) >= SLEPT);
+    /// The loop took events, and where `all`, none are left in the kernel.
+    pub(crate) fn took(&mut self, all: bool) {
+        let Arrivals { round, sleeping, emptied_ms, since_ms, is_new } = &mut self.arrivals;
+        let slept = sleeping.take().is_some_and(|(from, wait)| self.now - from >= wait);
         *since_ms = if slept { self.now_ms } else { *emptied_ms };
-        *emptied_ms = self.now_ms;
+        if all {
+            *emptied_ms = self.now_ms;
+        }
         *round += 1;
+        *is_new = true;
     }
 
-    /// The loop leaves events for its next wake-up, which must not wait: they may be as old as those that it took.
-    pub(crate) fn left_some(&mut self) {
-        self.arrivals.emptied_ms = self.arrivals.since_ms;
+    /// The next wake-up must not wait: the loop has left events to it.
+    pub(crate) fn go_on(&mut self) {
         self.again = true;
+    }
+
+    /// The loop hands in so many operations with its next call of the kernel.
+    pub(crate) fn hands_in(&mut self, operations: usize) {
+        if let Some((_, wait)) = &mut self.arrivals.sleeping {
+            let operations = u32::try_from(operations).unwrap_or(u32::MAX);
+            *wait = wait.saturating_add(SLEPT_PER_OPERATION.saturating_mul(operations));
+        }
     }
 
     /// Whether answers are to be sent before more is read, after so many events.
@@ -191,6 +205,14 @@ impl<'o, C> Engine<'o, C> {
     pub(crate) fn is_slice_over(&self, events: usize) -> bool {
         let looks = events % SLICE_EVENTS == SLICE_EVENTS - 1;
         looks && self.now.elapsed() >= SLICE && !self.stopping()
+    }
+
+    /// The socket of the connection in `slot` has bytes that are not received yet.
+    pub(crate) fn has_more(&mut self, slot: u32) {
+        let Arrivals { since_ms, round, .. } = self.arrivals;
+        if let Some(conn) = self.conns.at(slot) {
+            conn.arrived.chunk(since_ms, round, true);
+        }
     }
 
     /// The kernel begins to look for bytes of the connection in `slot`: some may be there.
@@ -370,10 +392,13 @@ impl<'o, C> Engine<'o, C> {
             due_ms => due_ms.saturating_sub(self.now_ms),
         };
         let wait_ms = turn.wait_ms_max.min(sweep_ms).min(stop_ms).min(asked_ms);
-        if wait_ms == 0 || !bell.may_sleep() {
+        let now = Instant::now();
+        // What came meanwhile is to be told from what wakes a loop that sleeps.
+        let was_busy = self.active == self.now && now - self.now >= SLICE;
+        if wait_ms == 0 || was_busy || !bell.may_sleep() {
             return 0;
         }
-        self.arrivals.sleeping = Some(Instant::now());
+        self.arrivals.sleeping = Some((now, SLEPT));
         wait_ms
     }
 }

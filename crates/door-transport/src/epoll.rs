@@ -15,7 +15,7 @@ use crate::service::{Boundary, ConnId, Service};
 use crate::sys::{self, Epoll, Interest};
 use crate::wake::Handle;
 
-const EVENTS_MAX: usize = 512;
+const EVENTS_MAX: usize = 4_096;
 /// Connections taken from one listener in one wake-up.
 const ACCEPTS_MAX: usize = 64;
 /// Pause of accepting when the process is out of descriptors.
@@ -48,6 +48,9 @@ struct EpollLoop<'a, S: Service> {
     /// When accepting goes on after a pause, else `NEVER`.
     accept_again_ms: u64,
     scratch: Vec<u8>,
+    /// Events that the kernel told, and how many of them are done with.
+    found: usize,
+    handled: usize,
 }
 
 /// Runs the loop until it is stopped.
@@ -72,8 +75,17 @@ pub(crate) fn run<S: Service>(
     let scratch = vec![0; options.receive_buffer_bytes as usize];
     let engine = Engine::new(options, counters, &listeners);
     let accept_again_ms = NEVER;
-    let mut all =
-        EpollLoop { epoll, engine, counters, service, listeners, accept_again_ms, scratch };
+    let mut all = EpollLoop {
+        epoll,
+        engine,
+        counters,
+        service,
+        listeners,
+        accept_again_ms,
+        scratch,
+        found: 0,
+        handled: 0,
+    };
     all.engine.begin(&*all.service);
     all.spin(handle).map_err(kernel("epoll_wait"))
 }
@@ -87,22 +99,20 @@ impl<S: Service> EpollLoop<'_, S> {
         let bell = handle.bell();
         let mut sleep_ms = 0;
         loop {
-            let found = self.epoll.wait(timeout(sleep_ms))?;
+            // What the last wake-up left comes before what is new: else those who are told first would keep all others waiting.
+            let is_new = self.handled == self.found;
+            if is_new {
+                (self.found, self.handled) = (self.epoll.wait(timeout(sleep_ms))?, 0);
+            }
             self.service.woke();
             if sleep_ms > 0 {
                 bell.look();
             }
-            self.engine.woke(found);
-            self.engine.took_all();
-            let mut handled = 0;
-            while handled < found && !self.engine.is_slice_over(handled) {
-                self.handle(handled, handle);
-                handled += 1;
+            self.engine.woke(self.found - self.handled);
+            if is_new {
+                self.engine.took(self.found < EVENTS_MAX);
             }
-            // Events are by level: what is left is told again.
-            if handled < found || found == EVENTS_MAX {
-                self.engine.left_some();
-            }
+            self.handle_some(handle);
             self.engine.resume(self.service);
             bell.look();
             let turn = self.engine.turn(self.service);
@@ -123,6 +133,18 @@ impl<S: Service> EpollLoop<'_, S> {
                 sleep_ms = sleep_ms.min(again_ms.max(1));
             }
             self.service.passed(Boundary::Sent);
+        }
+    }
+
+    /// Does what events ask for, as far as the time goes.
+    fn handle_some(&mut self, handle: &Handle) {
+        let before = self.handled;
+        while self.handled < self.found && !self.engine.is_slice_over(self.handled - before) {
+            self.handle(self.handled, handle);
+            self.handled += 1;
+        }
+        if self.handled < self.found {
+            self.engine.go_on();
         }
     }
 
@@ -241,11 +263,14 @@ impl<S: Service> EpollLoop<'_, S> {
         if wanted == (Interest { read: conn.reading, write: conn.writing }) {
             return Some(());
         }
+        let begins = wanted.read && !conn.reading;
         (conn.reading, conn.writing) = (wanted.read, wanted.write);
         if self.epoll.modify(conn.fd(), token(id), wanted).is_err() {
             self.engine.failed(slot);
         }
-        self.engine.reads_on(slot);
+        if begins {
+            self.engine.reads_on(slot);
+        }
         Some(())
     }
 

@@ -33,6 +33,8 @@ const COMPLETIONS_MIN: u32 = 4096;
 const COMPLETIONS_MAX: u32 = 32_768;
 /// Attempts to hand in operations while the kernel is short of memory.
 const SUBMIT_ATTEMPTS_MAX: u32 = 100;
+/// Calls for completions in one wake-up; each lets some twenty happen, where there are more.
+const COLLECTS_MAX: u32 = 64;
 /// Rounds of 20 ms in which operations may end after the loop.
 const QUIESCE_ROUNDS_MAX: u32 = 100;
 
@@ -83,7 +85,7 @@ fn set_up(options: &Options) -> Result<IoUring, Refusal> {
     let wanted = u32::try_from(options.connections_max.saturating_mul(2)).unwrap_or(u32::MAX);
     let completions = wanted.clamp(COMPLETIONS_MIN, COMPLETIONS_MAX).next_power_of_two();
     let mut builder = IoUring::builder();
-    builder.setup_single_issuer().setup_coop_taskrun().setup_submit_all();
+    builder.setup_single_issuer().setup_coop_taskrun().setup_taskrun_flag().setup_submit_all();
     builder.setup_clamp().setup_cqsize(completions);
     if options.cooperative == TaskRun::Defer {
         builder.setup_defer_taskrun();
@@ -110,6 +112,8 @@ struct UringLoop<'a, S: Service> {
     /// The kernel ran out of receive buffers in this wake-up.
     exhausted: bool,
     completions: Vec<cqueue::Entry>,
+    /// How many of them are done with in this wake-up.
+    done: usize,
     /// How many of them the last wake-up left to this one.
     left: usize,
 }
@@ -138,6 +142,7 @@ pub(crate) fn run<S: Service>(
         in_flight: 0,
         exhausted: false,
         completions: Vec::new(),
+        done: 0,
         left: 0,
     };
     all.engine.begin(&*all.service);
@@ -151,6 +156,7 @@ impl<S: Service> UringLoop<'_, S> {
         self.arm_accepts();
         let mut sleep_ms = 0;
         loop {
+            self.engine.hands_in(self.ring.submission().len());
             self.enter(sleep_ms)?;
             while sleep_ms > 0 && self.has_only_sent() {
                 self.enter(sleep_ms)?;
@@ -160,12 +166,10 @@ impl<S: Service> UringLoop<'_, S> {
                 bell.look();
             }
             // Those that the last wake-up left are the older ones.
-            if self.left == 0 {
-                self.completions.extend(self.ring.completion());
-            }
+            let all = if self.left == 0 { Some(self.collect()) } else { None };
             self.engine.woke(self.completions.len());
-            if self.left == 0 {
-                self.engine.took_all();
+            if let Some(all) = all {
+                self.engine.took(all);
             }
             self.complete_some();
             if std::mem::take(&mut self.exhausted) {
@@ -205,6 +209,8 @@ impl<S: Service> UringLoop<'_, S> {
     /// connection may wait for just that send to be read again, or for the rest of it to be sent.
     fn enter(&mut self, sleep_ms: u64) -> io::Result<()> {
         let result = match sleep_ms {
+            // While completions wait, what would come stays in its sockets.
+            0 if self.left > 0 => self.ring.submit(),
             0 => self.enter_now(),
             NEVER => self.ring.submit_and_wait(1),
             _ => {
@@ -298,17 +304,28 @@ impl<S: Service> UringLoop<'_, S> {
 
     /// Does what completions ask for, as far as the time goes.
     fn complete_some(&mut self) {
-        let mut done = 0;
-        while done < self.completions.len() && !self.engine.is_slice_over(done) {
-            let entry = self.completions[done].clone();
+        while self.done < self.completions.len() && !self.engine.is_slice_over(self.done) {
+            let entry = self.completions[self.done].clone();
+            self.done += 1;
             self.complete(&entry);
-            done += 1;
         }
-        self.completions.drain(..done);
+        self.completions.drain(..std::mem::take(&mut self.done));
         self.left = self.completions.len();
         if self.left > 0 {
-            self.engine.left_some();
+            self.engine.go_on();
         }
+    }
+
+    /// Takes all completions, whether they are all: a call of the kernel lets but some happen.
+    fn collect(&mut self) -> bool {
+        let mut left = COLLECTS_MAX;
+        while self.ring.submission().taskrun() && left > 0 {
+            // An error shows as work that stays.
+            let _ = self.enter_now();
+            left -= 1;
+        }
+        self.completions.extend(self.ring.completion());
+        left > 0
     }
 
     fn complete(&mut self, entry: &cqueue::Entry) {
@@ -386,6 +403,7 @@ impl<S: Service> UringLoop<'_, S> {
             libc::ENOBUFS => {
                 self.counters.buffers_exhausted.add(1);
                 self.exhausted = true;
+                self.engine.has_more(slot);
             }
             libc::ECANCELED | libc::EAGAIN | libc::EINTR => {}
             _ => self.engine.failed(slot),
@@ -528,6 +546,7 @@ impl<S: Service> UringLoop<'_, S> {
 
     /// Waits for the end of every operation; whether all ended.
     fn quiesce(&mut self) -> bool {
+        self.bury_completions();
         for _ in 0..QUIESCE_ROUNDS_MAX {
             if self.in_flight == 0 {
                 return true;
@@ -537,19 +556,24 @@ impl<S: Service> UringLoop<'_, S> {
             // Either call may find nothing to do; what counts are the completions.
             let _ = submitter.register_sync_cancel(Some(span), CancelBuilder::any());
             let _ = submitter.submit_with_args(1, &SubmitArgs::new().timespec(&span));
-            self.completions.clear();
             self.completions.extend(self.ring.completion());
-            for entry in &self.completions {
-                let (kind, _) = untag(entry.user_data());
-                if kind == Some(Kind::Accept) && entry.result() >= 0 {
-                    drop(sys::own_accepted(entry.result()));
-                }
-                if !matches!(kind, Some(Kind::Cancel) | None) && !cqueue::more(entry.flags()) {
-                    self.in_flight -= 1;
-                }
-            }
+            self.bury_completions();
         }
         self.in_flight == 0
+    }
+
+    /// Counts the operations that ended.
+    fn bury_completions(&mut self) {
+        let done = std::mem::take(&mut self.done);
+        for entry in self.completions.drain(..).skip(done) {
+            let (kind, _) = untag(entry.user_data());
+            if kind == Some(Kind::Accept) && entry.result() >= 0 {
+                drop(sys::own_accepted(entry.result()));
+            }
+            if !matches!(kind, Some(Kind::Cancel) | None) && !cqueue::more(entry.flags()) {
+                self.in_flight -= 1;
+            }
+        }
     }
 }
 

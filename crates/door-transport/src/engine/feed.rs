@@ -10,7 +10,8 @@ use crate::totals::{self, Holder};
 
 use super::{Arrivals, Engine};
 
-/// Handshakes that go on in one wake-up: each may cost as much as hundreds of messages of those who are through theirs.
+/// Handshakes that go on in one wake-up, of those that are the first of their events; else one: each may cost as much as hundreds of messages
+/// of those who are through theirs.
 const HANDSHAKES_PER_WAKEUP: u32 = 8;
 
 /// How one run of calls to the service ended.
@@ -391,7 +392,8 @@ impl<C> Engine<'_, C> {
             return;
         }
         let mut list = std::mem::take(&mut self.resumable);
-        let mut handshakes_left = HANDSHAKES_PER_WAKEUP;
+        let is_new = std::mem::take(&mut self.arrivals.is_new);
+        let mut handshakes_left = if is_new { HANDSHAKES_PER_WAKEUP } else { 1 };
         for slot in list.drain(..) {
             if let Some(conn) = self.conns.at(slot)
                 && let Some(tls) = &mut conn.tls

@@ -74,8 +74,8 @@ pub fn answers_leave_before_the_wake_up_ends(options: Options) {
         client.send(&[0]);
         client.expect(&[0]);
     }
-    clients[0].send(&[200]);
-    wait_for(|| !service.ages(200).is_empty(), "the byte that keeps the loop busy");
+    clients[0].send(&[250]);
+    wait_for(|| !service.ages(250).is_empty(), "the byte that keeps the loop busy");
     let before = service.turns.load(Relaxed);
     for client in &mut clients[1..] {
         client.send(&[2]);
@@ -87,6 +87,8 @@ pub fn answers_leave_before_the_wake_up_ends(options: Options) {
     let turns = service.turns.load(Relaxed) - before;
     assert!(turns >= 4, "turns: {turns}");
     let ages = service.ages(2);
-    assert!(ages.iter().any(|age| *age > 0), "they waited for the first: {ages:?}");
+    // A call of the kernel tells of some forty at once.
+    let waited = ages.iter().filter(|age| **age >= 50).count();
+    assert!(waited >= 60, "they waited for the first: {ages:?}");
     running.stop();
 }
