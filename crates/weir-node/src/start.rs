@@ -245,7 +245,7 @@ impl Engine {
         let handles: Vec<_> = ends.iter().map(|end| end.handle.clone()).collect();
         let (probes, sources) = Sources::new(config.probes.every, &counters);
         let (pulse, figures) = (Arc::clone(&start.pulse), start.figures.1.clone());
-        let (keys, lease) = (start.keys.ring(&start.bank), start.journal.lease.clone());
+        let (keys, lease) = (start.keys.ring(&start.bank), start.journal.0.lease.clone());
         let (commands, inbox) = mpsc::channel();
         let (secret, tick_ms) = (table::Secret::new(facts.secret), config.pacing.tick_ms);
         let (slots, rest, said) = (start.bank.slots(), cores.rest, start.named.said);

@@ -144,8 +144,16 @@ pub(crate) struct BankThread {
     paced_ms: u64,
     /// It was said that the node's clock is held.
     clock_held: bool,
+    /// For a log on other machines.
+    beat: Option<Beat>,
     /// Told to stop. It stays so: messages that are queued by then are taken first.
     stopping: bool,
+}
+
+/// How often whoever follows a log on other machines hears that its bank is alive.
+struct Beat {
+    every_ms: u64,
+    due_ms: u64,
 }
 
 /// What a turn came to.
@@ -157,6 +165,8 @@ pub(super) enum Turned {
     Idle,
     /// It was told to stop, and all messages are taken.
     Stopped,
+    /// The log is another bank's, or lost what it had: nothing can be sealed or answered any more.
+    Replaced,
 }
 
 /// How much of a turn went into commands and questions.
@@ -185,7 +195,8 @@ pub(crate) struct Start {
     pub(crate) keys: Keys,
     pub(crate) disk: Disk,
     pub(crate) writer: Writer<Disk>,
-    pub(crate) journal: JournalOptions,
+    /// How it keeps its journal, and how often it beats where the log is on other machines.
+    pub(crate) journal: (JournalOptions, Option<u64>),
     pub(crate) watermarks: Option<Watermarks<Disk>>,
     /// What folds the journal into figures of campaigns, and where others read them.
     pub(crate) figures: (Option<Follow<Disk>>, Desk),
@@ -219,10 +230,9 @@ impl BankThread {
         tick_ms: u64,
         probes: BankProbes,
     ) -> std::io::Result<BankThread> {
-        let BankProbes { bank: Probes { laps, thread }, writer: probes } = probes;
+        let BankProbes { bank: Probes { laps, thread }, writer: seal } = probes;
         thread.sign();
-        let begun = Box::new(move || probes.thread.sign());
-        let probes = WriterProbes { laps: probes.laps, begun };
+        let probes = WriterProbes { laps: seal.laps, begun: Box::new(move || seal.thread.sign()) };
         let Start {
             mut bank,
             out,
@@ -230,7 +240,7 @@ impl BankThread {
             keys,
             disk,
             writer,
-            journal,
+            journal: (options, beat_ms),
             watermarks,
             figures,
             memory,
@@ -239,7 +249,7 @@ impl BankThread {
             pulse,
         } = start;
         let wake = std::thread::current();
-        let journal = Journal::start_measured(disk, writer, journal, wake, probes, watermarks)?;
+        let journal = Journal::start_measured(disk, writer, options, wake, probes, watermarks)?;
         let figures = figures.0.map(|of| FiguresThread::start(of, journal.status())).transpose()?;
         let clock = NodeClock::not_before(bank.now_ms());
         bank.steady(clock.steady_ms());
@@ -278,6 +288,7 @@ impl BankThread {
             pulse,
             paced_ms: 0,
             clock_held: false,
+            beat: beat_ms.map(|every_ms| Beat { every_ms, due_ms: 0 }),
             stopping: false,
         })
     }
@@ -295,6 +306,7 @@ impl BankThread {
                 Turned::Busy => {}
                 Turned::Idle => std::thread::park_timeout(SLEEP),
                 Turned::Stopped => return self.finish(),
+                Turned::Replaced => return false,
             }
         }
     }
@@ -311,6 +323,7 @@ impl BankThread {
         let taken = self.take_up();
         self.laps.lap(BankStage::Booking, count(taken));
         self.bank.tick(now_ms, &mut self.out);
+        self.beat(steady_ms);
         self.laps.lap(BankStage::Timeline, 1);
         // Also while the node's clock stands: workers need new allowances to go on.
         if steady_ms >= self.paced_ms + self.tick_ms {
@@ -321,7 +334,11 @@ impl BankThread {
             self.look_at_keys();
             let id = |slot| self.bank.spec(slot).id;
             self.saver.tick(&self.pacer, id, self.bank.slots(), now_ms);
-            assert!(!self.journal.is_broken(), "the journal's writer ended by a panic");
+            if self.journal.is_broken() {
+                let why = self.journal.failure().expect("the journal's writer ended by a panic");
+                tracing::error!(why, "this node is not the bank of its log any more");
+                return Turned::Replaced;
+            }
             self.laps.lap(BankStage::Upkeep, 1);
         }
         let more = self.take_commands(now_ms);
@@ -331,6 +348,18 @@ impl BankThread {
             (0, _, true) => Turned::Stopped,
             (0, false, false) => Turned::Idle,
             _ => Turned::Busy,
+        }
+    }
+
+    /// Appends a beat where nothing else was appended for a while. What waits to be sealed says as much.
+    fn beat(&mut self, steady_ms: u64) {
+        let Some(beat) = &mut self.beat else { return };
+        let waits = self.journal.sealed() < self.journal.next_sequence();
+        if waits || !self.out.records.is_empty() {
+            beat.due_ms = steady_ms + beat.every_ms;
+        } else if steady_ms >= beat.due_ms {
+            beat.due_ms = steady_ms + beat.every_ms;
+            self.bank.beat(&mut self.out);
         }
     }
 

@@ -73,7 +73,7 @@ pub(crate) fn recover(
         tracing::info!("journal format raised from {from} to {SCHEMA_VERSION}");
     }
     let figures = figures::open(config, &disk, &end, &options);
-    let journal = journal_options(config, options, figures.1.unread());
+    let journal = (journal_options(config, options, figures.1.unread()), None);
     let data = &config.node.data_dir;
     let pacing = PacerOptions { win_notices: config.ledger.win_notices, ..PacerOptions::default() };
     Ok(Start {

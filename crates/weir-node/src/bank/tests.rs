@@ -1,3 +1,4 @@
+mod elsewhere;
 mod memos;
 mod named;
 
