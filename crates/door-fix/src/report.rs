@@ -9,6 +9,8 @@ use crate::head::Head;
 /// An ExecRefID (19) is looked for among the executions of so many days before its message.
 const REFERENCE_DAYS: i64 = 7;
 const DAY_MS: i64 = 86_400_000;
+/// Low bits of a moment: numbers of messages within a millisecond.
+const MOMENT_BITS: u32 = 20;
 
 pub(crate) fn text<'m>(message: &Message<'m>, tag: Tag) -> Option<&'m [u8]> {
     message.value(tag).filter(|value| !value.is_empty())
@@ -139,7 +141,7 @@ fn amendment(
     Some(Amendment {
         id: exec_id(day, own),
         names,
-        at: u64::try_from(unix_ms(message)).unwrap_or(0),
+        at: moment(message),
         new: if is_bust { None } else { Some(new?) },
         leaves: decimal(message, 151),
         check,
@@ -194,6 +196,14 @@ fn restated(message: &Message<'_>, head: &Head<'_>, order: &Order) -> Option<Eve
 pub(crate) fn unix_ms(message: &Message<'_>) -> i64 {
     let time = |tag| text(message, tag).and_then(Timestamp::parse).map(Timestamp::unix_ms);
     time(60).or_else(|| time(52)).unwrap_or(0)
+}
+
+/// Orders amendments: by the venue's time in ms, and within one by the number of the message.
+fn moment(message: &Message<'_>) -> u64 {
+    let number =
+        text(message, 34).and_then(|digits| str::from_utf8(digits).ok()?.parse::<u64>().ok());
+    let ms = u64::try_from(unix_ms(message)).unwrap_or(0);
+    ms << MOMENT_BITS | number.unwrap_or(0) & ((1 << MOMENT_BITS) - 1)
 }
 
 /// The trading day of an execution, counted from 1970 on: that of TransactTime (60), which is the same where the report is sent again.

@@ -566,6 +566,14 @@ fn what_the_venue_reports_is_booked_once() {
         (2, "35=8|11=c|41=a|150=4|39=4|14=10|151=0", "free 895.00, settled 105.00"),
         (2, &fill("4", 1, "10", ""), "free 885.00, settled 105.00, late 10.00"),
     ]);
+    let corrected = |id, price| format!("35=8|11=a|150=G|39=1|17={id}|19=1|32=20|31={price}|60=20261123-11:00:00");
+    for [first, then] in [["6", "7"], ["7", "6"]] {
+        play("two corrections in one millisecond: the later counts", &[
+            (2, &fill("1", 20, "9", ""), "free 420.00, held 400.00, settled 180.00"),
+            (2, &corrected(first, "8"), "free 440.00, held 400.00, settled 160.00"),
+            (2, &corrected(then, "7"), "free 460.00, held 400.00, settled 140.00"),
+        ]);
+    }
     play("rejected", &[(2, "35=8|11=a|37=NONE|150=8|39=8|14=0|151=0", "free 1000.00")]);
     play("rejected by its number", &[(2, "35=3|45=2|58=no|372=D", "free 1000.00")]);
     play("expired", &[(2, "35=8|11=a|37=O|150=C|39=C|14=0|151=0", "free 1000.00")]);
