@@ -120,9 +120,9 @@ mod tests {
         ) {
             let budget = PinnedRate::from_micros(budget).unwrap();
             if let Some(pinned) = other(rate).rate(budget) {
-                let cost = ledger::Amount::new(cost);
-                let Some(charged) = pinned.to_budget(cost) else { return Ok(()) };
-                let exact = i128::from(cost.get()) * i128::from(rate);
+                let charged = crate::cost::charged(cost * 1_000, 1_000_000, pinned);
+                let Some(charged) = charged else { return Ok(()) };
+                let exact = i128::from(cost) * i128::from(rate);
                 let charged = i128::from(charged.get()) * i128::from(budget.micros());
                 prop_assert!(charged >= exact);
                 // At most a thousandth more, and what rounding up adds.

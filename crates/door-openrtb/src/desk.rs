@@ -10,7 +10,7 @@ use weir_budgets::campaign_index::{CampaignAd, CampaignIndex, PinnedRate, Served
 use weir_till::Money;
 use wire::Verdict;
 
-use super::cost::cost;
+use super::cost::charged;
 use super::currency::BidCurrency;
 use super::native::NativeRoom;
 
@@ -120,7 +120,7 @@ impl BidDesk<'_> {
         rate: PinnedRate,
         multiplier_micros: i64,
     ) -> Option<Amount> {
-        let cost = rate.to_budget(cost(price_micros, multiplier_micros)?)?;
+        let cost = charged(price_micros, multiplier_micros, rate)?;
         Some(Amount::new(self.campaign_index.reserve_rule(slot).amount(cost.get())))
             .filter(|amount| amount.is_ask())
     }

@@ -27,7 +27,7 @@ use money::CurrencyCode;
 use openrtb::NoticeKind;
 use weir_budgets::campaign_index::PinnedRate;
 
-use super::cost::cost;
+use super::cost::charged;
 
 const CAPPED: u8 = 1;
 const TEST: u8 = 2;
@@ -95,8 +95,7 @@ pub(crate) struct Note {
 impl Note {
     /// What the impression costs its budget at a price; where that cannot be said, all of the hold.
     pub(crate) fn cost(&self, price_micros: i64, hold: &Hold) -> Amount {
-        let cost = cost(price_micros, self.multiplier_micros);
-        cost.and_then(|cost| self.rate.to_budget(cost)).unwrap_or(hold.amount)
+        charged(price_micros, self.multiplier_micros, self.rate).unwrap_or(hold.amount)
     }
 
     /// What a record of the bid says of it: its key in reports; of a bid of an earlier version its campaign.

@@ -12,7 +12,6 @@ use gate_auction::{
     CampaignError, Dictionary, DictionaryFull, Dimension, Format, Index, Price, Space, UNKNOWN,
 };
 use gate_profile::Cap;
-use ledger::Amount;
 use money::{CurrencyCode, Instant, OffsetSpan, Zone};
 use openrtb::{
     Ad, AdSpec, Imp, MACRO_BILL, MACRO_CLICK_PIXEL, MACRO_WIN, Mtype, NativeSet, Redirect,
@@ -108,19 +107,6 @@ impl PinnedRate {
     #[must_use]
     pub const fn micros(self) -> u32 {
         self.0
-    }
-
-    /// A cost in the currency of bids as one in the budget's, rounded up: never in favour of overspend. `None` beyond
-    /// what may be asked for.
-    #[inline]
-    #[must_use]
-    pub fn to_budget(self, cost: Amount) -> Option<Amount> {
-        if self == PinnedRate::ONE {
-            return Some(cost);
-        }
-        let wide = u128::from(cost.get().unsigned_abs()) * u128::from(PinnedRate::ONE.0);
-        let own = Amount::new(i64::try_from(wide.div_ceil(u128::from(self.0))).ok()?);
-        Some(own).filter(|own| own.is_ask())
     }
 
     /// A price in the budget's currency as one in that of bids, rounded down, at most [`Price::MAX`].
@@ -858,31 +844,13 @@ mod tests {
 
     #[test]
     fn rates_by_table() {
-        // 1 EUR is 1.0834 USD: 100 USD are 92.302012 EUR, rounded up.
+        // 1 EUR is 1.0834 USD.
         let eur = rate(1_083_400);
-        assert_eq!(eur.to_budget(Amount::new(100_000_000)), Some(Amount::new(92_302_013)));
         assert_eq!(eur.to_bid(Price::from_micros(1_000_001).unwrap()).micros(), 1_083_401);
-        assert_eq!(PinnedRate::ONE.to_budget(Amount::new(7)), Some(Amount::new(7)));
-        assert_eq!(rate(1).to_budget(Amount::new(i64::MAX)), None, "more than may be asked for");
         assert_eq!(PinnedRate::from_micros(0), None);
     }
 
     proptest! {
-        /// A price that is not above the one that was sent never books more than was set aside.
-        #[test]
-        fn spend_stays_within_the_reservation(
-            micros in 1_u32.., sent in 1_i64..1_000_000_000_000, paid in 1_i64..1_000_000_000_000,
-        ) {
-            let (low, high) = (Amount::new(sent.min(paid)), Amount::new(sent.max(paid)));
-            let rate = rate(micros);
-            if let Some(held) = rate.to_budget(high) {
-                prop_assert!(rate.to_budget(low).unwrap() <= held);
-                // And what is held is worth at least what is paid.
-                let worth = i128::from(held.get()) * i128::from(micros);
-                prop_assert!(worth >= i128::from(high.get()) * 1_000_000);
-            }
-        }
-
         /// A converted bid costs its budget at most what its owner bid.
         #[test]
         fn a_bid_is_never_raised(micros in 1_u32..4_000_000_000, bid in 0_i64..1_000_000_000) {
