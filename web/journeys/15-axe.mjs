@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { GROUP, SINGLES } from "./lib/budgets.mjs";
 import { find, loaded, ready, selectAll, selection } from "./lib/grid.mjs";
+import { ordersShown, withOrders } from "./lib/orders.mjs";
 import { sure } from "./lib/wait.mjs";
 
 export const title = "axe finds nothing on any page, in light and in dark, with dialogs and menus open";
@@ -45,9 +46,42 @@ const PAGES = [
   ["/ui/costs", heading("CPU cost")],
   ["/ui/vault", heading("Vault")],
   ["/ui/fix", heading("FIX sessions")],
+  ["/ui/orders", ordersShown],
   ["/ui/audit", heading("Audit log")],
   ["/ui/nowhere", heading("There is no such page")],
 ];
+
+/** Stops orders of a firm with the keyboard alone, and lets them pass again. */
+async function kill(page, theme) {
+  const found = [];
+  const [reason, stopped] = ["journey: a fat finger", page.getByRole("row", { name: /^firm JOURNEY/ })];
+  // The node's own.
+  await page.unrouteAll({ behavior: "wait" });
+  await page.goto(new URL("/ui/orders", page.url()).href);
+  await page.getByRole("button", { name: "Stop orders…" }).press("Enter");
+  const dialog = page.getByRole("dialog", { name: "Stop orders" });
+  await dialog.getByRole("button", { name: "Firm" }).press("Enter");
+  await dialog.getByLabel("Name").fill("JOURNEY");
+  await dialog.getByLabel(/^Reason/).fill(reason);
+  found.push(...(await violations(page, `${theme}, dialog of a kill`)));
+  await page.keyboard.press("Enter");
+  await dialog.getByText(/^From now on/).waitFor();
+  found.push(...(await violations(page, `${theme}, dialog of a kill, asked again`)));
+  sure((await stopped.count()) === 0, "nothing is stopped before that is confirmed");
+  // The focus is on the way back.
+  await page.keyboard.press("Tab");
+  await page.keyboard.press("Enter");
+  await stopped.getByText(reason).waitFor();
+  found.push(...(await violations(page, `${theme}, orders that are stopped`)));
+  await stopped.getByRole("button", { name: "Let pass… firm JOURNEY" }).press("Enter");
+  await page
+    .getByRole("dialog")
+    .getByLabel(/^Reason/)
+    .fill("journey: it is over");
+  await page.keyboard.press("Enter");
+  await stopped.waitFor({ state: "detached" });
+  return found;
+}
 
 /** What opens over the grid. */
 async function dialogs(page, theme) {
@@ -77,6 +111,7 @@ async function dialogs(page, theme) {
   await page.getByRole("button", { name: /^Undo/ }).first().click();
   await page.getByText(/will be put back|were changed since/).waitFor();
   found.push(...(await violations(page, `${theme}, dialog of an undo`)));
+  found.push(...(await kill(page, theme)));
   await page.goto(new URL("/ui/?f=foo:bar&sort=nope", page.url()).href);
   await ready(page);
   await page.getByText(/not understood/).click();
@@ -90,6 +125,7 @@ export default async function journey(stage) {
   await stage.api.patch(SINGLES.first + 12, { status: "paused" }, "journey: to be undone");
   for (const theme of ["light", "dark"]) {
     const page = await stage.open("/ui/", { colorScheme: theme, reducedMotion: "reduce" });
+    await withOrders(page);
     for (const [at, there] of PAGES) {
       await page.goto(stage.node.url + at);
       await there(page);

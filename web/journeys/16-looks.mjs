@@ -2,6 +2,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { GROUP } from "./lib/budgets.mjs";
 import { loaded, ready } from "./lib/grid.mjs";
+import { ordersShown, withOrders } from "./lib/orders.mjs";
 import { becomes, sure } from "./lib/wait.mjs";
 
 export const title =
@@ -35,6 +36,7 @@ const PAGES = [
         .waitFor(),
   ],
   ["fix", "/ui/fix", (page) => page.getByText("GATE → CLIENT1").waitFor()],
+  ["orders", "/ui/orders", ordersShown],
   ["audit", "/ui/audit", (page) => page.getByRole("heading", { name: "Audit log" }).waitFor()],
 ];
 
@@ -114,6 +116,7 @@ export default async function journey(stage) {
   for (const [look, options] of LOOKS) {
     const page = await stage.open("/ui/", { ...options, reducedMotion: "reduce" });
     await withReasons(page);
+    await withOrders(page);
     for (const [name, at, there] of pages) {
       await page.goto(stage.node.url + at);
       await there(page);

@@ -23,7 +23,7 @@ export default async function journey(stage) {
   const found = await links(page);
   same(
     found.map(([, name]) => name),
-    ["Budgets", "Reports", "Engine room", "Vault", "FIX sessions", "Audit log", "CPU cost"],
+    ["Budgets", "Reports", "Engine room", "Vault", "FIX sessions", "Orders", "Audit log", "CPU cost"],
     "links",
   );
   for (const [at, name] of found) {

@@ -18,6 +18,7 @@ const ReportsPage = lazy(() => import("./reports/ReportsPage"));
 const EnginePage = lazy(() => import("./engine/EnginePage"));
 const CostsPage = lazy(() => import("./costs/CostsPage"));
 const FixPage = lazy(() => import("./fix/FixPage"));
+const OrdersPage = lazy(() => import("./orders/OrdersPage"));
 const VaultPage = lazy(() => import("./vault/VaultPage"));
 const AuditPage = lazy(() => import("./audit/AuditPage"));
 
@@ -102,6 +103,7 @@ export function App({ feed }: { feed: Feed }) {
     costs: () => <CostsPage />,
     vault: () => <VaultPage />,
     fix: () => <FixPage me={me.value} />,
+    orders: () => <OrdersPage me={me.value} search={place.search} />,
     audit: () => <AuditPage me={me.value} />,
     unknown: () => (
       <main className="page">

@@ -1,11 +1,14 @@
 // Answers of a node, of the types that the page expects, for tests of pages.
 import type {
   AuditRecord,
+  BoundBudget,
   Budget,
   BulkAnswer,
   CostHistory,
   Costs,
+  FixKill,
   FixMessage,
+  FixOrder,
   FixSession,
   History,
   Node,
@@ -221,6 +224,11 @@ export const node: Node = {
     { counter: "memory.parts", of: "ledger", unit: "bytes", count: 54_000_000 },
     { counter: "memory.parts", of: "campaigns", unit: "bytes", count: 72_000_000 },
     { counter: "doors.batch.decisions", of: null, unit: "", count: 7 },
+    { counter: "doors.fix.refused_logons", of: null, unit: "", count: 9 },
+    { counter: "doors.fix.refused_limit", of: null, unit: "", count: 0 },
+    { counter: "doors.fix.refused_value", of: null, unit: "", count: 2 },
+    { counter: "doors.fix.refused_by_venue", of: null, unit: "", count: 1_204 },
+    { counter: "doors.fix.cancels", of: null, unit: "", count: 5 },
   ],
 };
 
@@ -325,6 +333,58 @@ export const fixMessages: FixMessage[] = [
   { at_us: NOW_MS * 1_000, direction: "in", message: "8=FIX.4.4\u000135=A\u0001554=***\u0001", hex: null },
   { at_us: NOW_MS * 1_000 + 5, direction: "out", message: null, hex: "ff00" },
 ];
+
+export const fixOrder: FixOrder = {
+  session: "CLIENT1",
+  venue: "VENUE",
+  cl_ord_id: "A17",
+  order_id: "V9",
+  account: "A1",
+  symbol: "ACME",
+  side: "5",
+  quantity: "10000",
+  price: "10.505",
+  cum: "40",
+  leaves: "9960",
+  state: "open",
+  hold: { "17": "104629.80", "18446744073709551615": "9960" },
+  booked: { "17": "420.20", "18446744073709551615": null },
+};
+const other: FixOrder = {
+  ...fixOrder,
+  session: "CLIENT2",
+  hold: null,
+  booked: null,
+  order_id: null,
+  side: null,
+};
+export const fixOrders: FixOrder[] = [
+  { ...fixOrder, state: "closed", cl_ord_id: "gone", hold: { "19": "0.00" } },
+  fixOrder,
+  { ...other, cl_ord_id: "B1", quantity: null, price: null, state: "replacing" },
+];
+
+export const bound: BoundBudget[] = [
+  {
+    ...budget,
+    id: "17",
+    name: "Desk",
+    limit: "120000.00",
+    held: "104629.80",
+    spent: "420.20",
+    available: "-1.50",
+  },
+];
+
+export const fixKill: FixKill = {
+  scope: "firm",
+  name: "ACME",
+  reason: "a fat finger",
+  who: "ada",
+  at_ms: NOW_MS,
+  sealed: false,
+  sessions: ["CLIENT1"],
+};
 
 const counts = { unit: "USD", impressions: 1_600, clicks: 20, spent: "3.20", ctr: "0.012500", cpm: "2.00" };
 export const report: Report = {

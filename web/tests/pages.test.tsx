@@ -71,6 +71,10 @@ const plainNode = (): typeof node => ({
   "GET /fix/sessions/CLIENT1/messages": () => ({ messages: answers.fixMessages, next: null }),
   "POST /fix/sessions/CLIENT1/resend": () => answers.fixSessions[0],
   "PUT /fix/sessions/VENUE/sequence": () => answers.fixSessions[1],
+  "GET /fix/orders": () => ({ orders: answers.fixOrders, next: null }),
+  "GET /fix/kill": () => ({ kills: [answers.fixKill] }),
+  "POST /fix/kill": () => ({ kills: [] }),
+  "GET /budgets": () => Response.json({ budgets: answers.bound }),
   "GET /vault": () => answers.vault,
   // Its amounts are text to the page, too.
   "GET /report": () => Response.json(answers.report),
@@ -484,7 +488,15 @@ describe("words", () => {
   it("the list is of budgets, and its switches say what they switch", async () => {
     await show("/ui/");
     const links = [...document.querySelectorAll('nav[aria-label="Pages"] a')].map((link) => link.textContent);
-    expect(links).toEqual(["Budgets", "Reports", "Engine room", "Vault", "FIX sessions", "Audit log"]);
+    expect(links).toEqual([
+      "Budgets",
+      "Reports",
+      "Engine room",
+      "Vault",
+      "FIX sessions",
+      "Orders",
+      "Audit log",
+    ]);
     expectWords("300 budgets");
     expect(document.title).toBe("Budgets · Weir");
     const switches = [...document.querySelectorAll(".toolbar .choice")].map((one) => one.textContent);
@@ -660,6 +672,100 @@ describe("other pages", () => {
     expect(button("Resend")).toBeUndefined();
   });
 
+  it("orders: the open ones, the budgets that bind them, refusals by reason, and whose are stopped", async () => {
+    await show("/ui/orders");
+    const table = (name: string) =>
+      [...document.querySelectorAll(`[aria-label^="${name}"] tbody tr`)].map((row) =>
+        [...row.children].map((cell) => cell.textContent).join("|"),
+      );
+    const thin = (text: string) => text.replaceAll("_", "\u202f");
+    expect(table("Open orders")).toEqual(
+      [
+        "A17V9|CLIENT1→ VENUE|A1|ACME|sell short|10_000|10.505|40|9_960|open|" +
+          "104_629.80 in 179_960 in 18446744073709551615|420.20 in 17– in 18446744073709551615",
+        "B1no OrderID|CLIENT2→ VENUE|A1|ACME|–|–|–|40|9_960|replacing|–|–",
+      ].map(thin),
+    );
+    expect(table("Limits")).toEqual(["Desk 17|USD|120_000.00|104_629.80|420.20|−1.50|"].map(thin));
+    expect(document.querySelector('[role="img"]')?.getAttribute("aria-label")).toBe("87 % of the limit");
+    expect(sent("GET", "/budgets").at(-1)?.address).toContain("filter=id:19,17,18446744073709551615");
+    expect(table("Stopped")).toEqual([
+      "firm ACME|a fat finger|ada|21 Nov 15:00:00 UTC▲ a restart does not know of it yet|CLIENT1|Let pass…",
+    ]);
+    expect(table("Refusals")).toEqual(["by venue|1_204", "value|2"].map(thin));
+    expectWords("Refused1\u202f206", "2 of 3 that were read");
+  });
+
+  it("orders: those of a budget and a session, page after page until there are some that are open", async () => {
+    const closed = { ...answers.fixOrder, state: "closed" };
+    const pages: Record<string, object> = {
+      "": { orders: [closed, closed], next: "7" },
+      "7": { orders: [closed, { ...answers.fixOrder, session: "CLIENT2" }], next: "8" },
+    };
+    const asked = () =>
+      sent("GET", "/fix/orders").map(({ address }) => new URL(address, "http://127.0.0.1").searchParams);
+    node["GET /fix/orders"] = () =>
+      pages[asked().at(-1)?.get("cursor") ?? ""] ?? { orders: [closed], next: "9" };
+    await show("/ui/orders?budget=desk/a&session=CLIENT1");
+    expect(asked().map((one) => one.get("cursor"))).toEqual([null, "7", "8", "9", "9"]);
+    expect(asked().every((one) => one.get("budget") === "desk/a")).toBe(true);
+    expectWords("0 of 7 that were read", "among those that were read; there are more");
+    await click(button("More orders"));
+    expect(asked()[5]?.get("cursor")).toBe("9");
+    await type("Budget", " 17 ");
+    await click(button("Show"));
+    expect([location.search, asked().at(-1)?.get("budget")]).toEqual(["?budget=17&session=CLIENT1", "17"]);
+    expect(button("First orders")).toBeUndefined();
+  });
+
+  it("orders: a kill is asked for twice, and what the node refuses is told in its own words", async () => {
+    await show("/ui/orders");
+    await click(button("Stop orders…"));
+    await click(button("Account"));
+    await type("Name", " A1 ");
+    await type("Reason", "no");
+    expect(submit().disabled).toBe(true);
+    await type("Reason", "a fat finger");
+    await click(submit());
+    expect(sent("POST", "/fix/kill")).toEqual([]);
+    expectWords("orders and replaces of the account A1 are refused");
+    expect(document.activeElement?.textContent).toBe("Back");
+    await click(submit());
+    const kill = { scope: "account", name: "A1", reason: "a fat finger" };
+    expect(sent("POST", "/fix/kill").map(({ body }) => body)).toEqual([kill]);
+    expect(document.querySelector("dialog")).toBeNull();
+    const detail = "the token of ada stopped them; another one is needed";
+    node["DELETE /fix/kill"] = () => Response.json({ title: "forbidden", detail }, { status: 403 });
+    await click(button("Let pass"));
+    await type("Reason", "it is over");
+    await click(submit());
+    const enabled = { scope: "firm", name: "ACME", reason: "it is over" };
+    expect(sent("DELETE", "/fix/kill").map(({ body }) => body)).toEqual([enabled]);
+    expect(document.querySelector("dialog")?.textContent).toContain(detail);
+  });
+
+  it("orders: no door, no order, nothing stopped, and somebody who may only look", async () => {
+    const failing = () => Response.json({ title: "forbidden", detail: "may read only" }, { status: 403 });
+    const rows: [Record<string, () => unknown>, string[], boolean][] = [
+      [{ "GET /fix/sessions": () => ({ sessions: [], refused_logons: 0 }) }, ["The FIX door is off"], false],
+      [{ "GET /fix/orders": () => ({ orders: [], next: null }) }, ["No order is open."], true],
+      [{ "GET /fix/kill": () => ({ kills: [] }) }, ["Stopped0", "Stopped ordersnone"], true],
+      [
+        { "GET /fix/orders": failing, "GET /me": () => ({ name: "ann", role: "read" }) },
+        ["forbidden: may read only", "a fat finger", "by venue"],
+        false,
+      ],
+    ];
+    for (const [answered, words, may] of rows) {
+      act(() => root.unmount());
+      root = createRoot(document.getElementById("root")!);
+      node = { ...plainNode(), ...answered };
+      await show("/ui/orders");
+      expectWords(...words);
+      expect([words, button("Stop orders") !== undefined]).toEqual([words, may]);
+    }
+  });
+
   it("vault: sealed or not, keys with versions and messages, more of them", async () => {
     await show("/ui/vault");
     expectWords("✓ unsealed", "Calls per second", "orders", "aes256-gcm96", "3 of 3 kept", "every 30 d");
@@ -766,7 +872,7 @@ describe("other pages", () => {
   it("the badge speaks of what the page asked for, not of a table that it does not show", async () => {
     const badge = () => document.querySelector<HTMLElement>(".freshness")!;
     const waiting = new Feed("ws://127.0.0.1/v1/live", () => null);
-    for (const page of ["reports", "engine", "costs", "vault", "fix", "audit"]) {
+    for (const page of ["reports", "engine", "costs", "vault", "fix", "orders", "audit"]) {
       await show(`/ui/${page}`, waiting);
       expect([page, badge().dataset.fresh, badge().textContent]).toEqual([
         page,

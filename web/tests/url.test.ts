@@ -129,6 +129,7 @@ describe("addresses", () => {
     ["/ui/vault", "vault", ""],
     ["/ui/engine/1", "unknown", ""],
     ["/ui/fix", "fix", ""],
+    ["/ui/orders", "orders", ""],
     ["/ui/audit/", "audit", ""],
   ])("%s", (path, page, id) => {
     expect(placeOf(path, "")).toEqual({ page, id, search: "" });

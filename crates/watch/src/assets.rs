@@ -257,7 +257,7 @@ mod tests {
             Found::Nowhere(asset) => Some((asset.path, false)),
         };
         assert_eq!(found("assets/app-1234.js"), Some(("assets/app-1234.js", true)));
-        let named = ["engine", "costs", "vault", "fix", "audit"];
+        let named = ["engine", "costs", "vault", "fix", "orders", "audit"];
         assert!(named.iter().all(|page| PAGES.contains_key(page)), "{PAGES:?}");
         for page in ["", "campaign/17", "audit/", "campaign/x/y.z"].iter().chain(&named) {
             assert_eq!(found(page), Some(("index.html", true)), "{page}");

@@ -2,13 +2,16 @@
 import { budgetInBase, bulkInBase, historyInBase } from "./amounts";
 import type {
   AuditRecord,
+  BoundBudget,
   Budget,
   Bulk,
   BulkAnswer,
   Changes,
   CostHistory,
   Costs,
+  FixKill,
   FixMessage,
+  FixOrder,
   FixSessions,
   History,
   Me,
@@ -39,7 +42,7 @@ export class ApiError extends Error {
 }
 
 interface Call {
-  method?: "GET" | "PATCH" | "POST" | "PUT";
+  method?: "DELETE" | "GET" | "PATCH" | "POST" | "PUT";
   body?: unknown;
   headers?: Record<string, string>;
   signal?: AbortSignal;
@@ -169,6 +172,14 @@ export const api = {
     call(`/fix/sessions/${encodeURIComponent(name)}/sequence`, { method: "PUT", body }),
   fixAct: (name: string, act: string, body: { reason: string; from?: number; to?: number }) =>
     call(`/fix/sessions/${encodeURIComponent(name)}/${act}`, { method: "POST", body }),
+  fixOrders: (query: string, signal?: AbortSignal) =>
+    read<{ orders: FixOrder[]; next: string | null }>(`/fix/orders?${query}`, signal),
+  fixKills: (signal?: AbortSignal) => read<{ kills: FixKill[] }>("/fix/kill", signal),
+  fixKill: (body: { scope: FixKill["scope"]; name: string; reason: string }, stops: boolean) =>
+    call("/fix/kill", { method: stops ? "POST" : "DELETE", body }),
+  /** At most a hundred. */
+  budgetsOf: (ids: readonly string[], signal?: AbortSignal) =>
+    read<{ budgets: BoundBudget[] }>(`/budgets?max=100&filter=id:${ids.join(",")}`, signal),
   dryUndo: (record: string) => sendBulk(`/audit/${record}/undo`, { why: "dry run", dry_run: true }),
   undo: (record: string, why: string, key: string) =>
     sendBulk(`/audit/${record}/undo`, { why }, { "Idempotency-Key": key }),

@@ -481,3 +481,39 @@ export interface FixMessage {
   message: string | null;
   hex: string | null;
 }
+
+/** An order that was passed to a venue. Numbers are decimals as text; what no message said is null. */
+export interface FixOrder {
+  session: string;
+  venue: string;
+  cl_ord_id: string;
+  order_id: string | null;
+  account: string | null;
+  symbol: string | null;
+  side: string | null;
+  quantity: string | null;
+  price: string | null;
+  cum: string | null;
+  leaves: string | null;
+  state: "open" | "replacing" | "closed";
+  /** By the id of each budget that binds it; null where none does. */
+  hold: Record<string, string | null> | null;
+  booked: Record<string, string | null> | null;
+}
+
+/** Of a budget that binds orders: amounts as they are answered, decimal text. */
+export type BoundBudget = Pick<Budget, "id" | "name" | "unit" | "limit" | "held" | "spent" | "available">;
+
+/** Orders that are stopped. */
+export interface FixKill {
+  scope: "session" | "account" | "firm";
+  name: string;
+  reason: string;
+  /** Null where there are no tokens. */
+  who: string | null;
+  at_ms: number;
+  /** A restart knows of it. */
+  sealed: boolean;
+  /** Those that it stops as a whole. */
+  sessions: string[];
+}

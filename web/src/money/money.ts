@@ -32,6 +32,13 @@ export function grouped(digits: string): string {
   return text;
 }
 
+/** Decimal text of an answer to its last digit, as the books have it. */
+export function groupedDecimal(text: string | null): string {
+  if (text === null) return NONE;
+  const [whole = "", part] = text.replace("-", "").split(".");
+  return (text.startsWith("-") ? "−" : "") + grouped(whole) + (part === undefined ? "" : `.${part}`);
+}
+
 /** So that what is spent and what remains add up in neighbouring columns, and neither is shown better than it is: what is spent is rounded
  * up, everything else is cut. */
 export type Rounding = "up" | "cut";

@@ -4,7 +4,7 @@ import { api, problemOf } from "../api/client";
 import type { Problem, Report, ReportCounts, ReportRow } from "../api/types";
 import { usePageLoaded } from "../api/use";
 import type { Feed } from "../live/feed";
-import { grouped } from "../money/money";
+import { groupedDecimal } from "../money/money";
 import { Card, Choice, Empty, Loading, ProblemNote } from "../ui/parts";
 import { saveFile } from "../ui/save";
 import { count } from "../ui/numbers";
@@ -189,23 +189,16 @@ function Rows({ feed, ask, report }: { feed: Feed; ask: Ask; report: Report }) {
   );
 }
 
-/** Amounts to the last base unit, as the books have them. */
-function money(text: string | null): string {
-  if (text === null) return "–";
-  const [whole = "", part] = text.split(".");
-  return grouped(whole) + (part === undefined ? "" : `.${part}`);
-}
-
 function Counts({ of }: { of: ReportCounts }) {
   return (
     <>
       <td>{of.unit}</td>
       <td className="end">{count(of.impressions)}</td>
       <td className="end">{count(of.clicks)}</td>
-      <td className="end">{money(of.spent)}</td>
+      <td className="end">{groupedDecimal(of.spent)}</td>
       <td className="end">{of.ctr === null ? "–" : `${(Number(of.ctr) * 100).toFixed(2)} %`}</td>
-      <td className="end">{money(of.cpm)}</td>
-      <td className="end">{money(of.cpc)}</td>
+      <td className="end">{groupedDecimal(of.cpm)}</td>
+      <td className="end">{groupedDecimal(of.cpc)}</td>
     </>
   );
 }
