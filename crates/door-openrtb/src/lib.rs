@@ -22,9 +22,9 @@ mod desk;
 pub mod exchanges;
 mod keys;
 mod named;
-mod overload;
 mod native;
 mod note;
+mod overload;
 mod surveys;
 #[cfg(test)]
 mod tests;

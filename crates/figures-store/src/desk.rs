@@ -43,6 +43,19 @@ impl Desk {
         Desk::new(Figures::begin(u64::MAX), NameDesk::empty(), Path::new(""))
     }
 
+    /// Returns a desk that nobody counts for in this run, but a later one will: the journal keeps its records, as far as its limits let it.
+    #[must_use]
+    pub fn later() -> Desk {
+        let desk = Desk::empty();
+        desk.unread.store(0, Relaxed);
+        desk
+    }
+
+    /// Whether somebody counts.
+    pub(crate) fn is_counting(&self) -> bool {
+        self.sequence() != u64::MAX
+    }
+
     pub(crate) fn lock(&self) -> MutexGuard<'_, Figures> {
         // Figures change by whole records: those of a thread that panicked are sound.
         self.figures.lock().unwrap_or_else(PoisonError::into_inner)

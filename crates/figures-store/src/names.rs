@@ -10,6 +10,8 @@ use figures::KEY_OTHER;
 
 use crate::file::Unusable;
 
+/// Names that are written in one go: workers that meet a new one wait meanwhile. What is more comes a second later.
+const SAVED_AT_ONCE: usize = 20_000;
 const NAME: &str = "names";
 const KIND: LogKind = LogKind {
     name: NAME,
@@ -230,12 +232,13 @@ impl NameFile {
                 }
             }
             let mut bytes = vec![b'N'];
-            for key in &names.unsaved {
+            let taken = names.unsaved.len().min(SAVED_AT_ONCE);
+            for key in &names.unsaved[..taken] {
                 if let Some(name) = names.by_key.get(key) {
                     entry(&mut bytes, *key, name.day, name.texts.each_ref().map(|text| &**text));
                 }
             }
-            (bytes, names.unsaved.len())
+            (bytes, taken)
         };
         let saved = if bytes.len() > 1 { self.log.append(&bytes) } else { Ok(()) };
         match saved {

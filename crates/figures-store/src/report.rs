@@ -116,6 +116,11 @@ impl Desk {
     /// # Errors
     /// [`ReportError`].
     pub fn report(&self, ask: &Ask) -> Result<Report, ReportError> {
+        if !self.is_counting() {
+            return Err(ReportError::Unread(
+                "impressions are not counted in this run, the log says why: mend that and start the node again".into(),
+            ));
+        }
         for _ in 0..TRIES {
             if let Some(report) = self.try_report(ask)? {
                 return Ok(report);
@@ -362,6 +367,14 @@ mod tests {
         assert_eq!(report.rows.len(), 2_000);
         let [(_, total)] = report.totals[..] else { panic!("one unit: {:?}", report.totals) };
         assert_eq!((total.impressions, total.spend), (24_000, Amount::new(7 * 24_000)));
+    }
+
+    #[test]
+    fn where_nobody_counts_there_is_no_report() {
+        let desk = Desk::later();
+        assert!(matches!(desk.report(&Ask::default()), Err(ReportError::Unread(_))));
+        // And the journal keeps all that is to be counted.
+        assert_eq!(desk.unread().load(std::sync::atomic::Ordering::Relaxed), 0);
     }
 
     /// Figures for `docs/performance.md`: `cargo test --release -p figures-store -- --ignored --nocapture`.

@@ -189,7 +189,7 @@ impl fmt::Display for Denied {
             Denied::Killed(scope) => write!(f, "orders of this {} are stopped", scope.name()),
             Denied::NoOrder => f.write_str("no order of this session has this OrigClOrdID (41)"),
             Denied::TooOld => f.write_str("sent again too late; send a new order"),
-            Denied::Unanswered => f.write_str("the limits were not checked in time; send it again"),
+            Denied::Unanswered => f.write_str("the limits were not checked in time, or the order changed meanwhile; send it again"),
             Denied::Journal => f.write_str("the gate cannot record orders at present"),
             Denied::Leg { leg: Leg { budget, unit }, why, left } => {
                 let limit = match why {

@@ -296,7 +296,7 @@ fn an_order_that_gets_no_answer_is_refused_and_a_late_grant_comes_back() {
     gate.got[0] = gate.desk.waits(line, 1);
     gate.turn();
     assert!(
-        gate.took(0).contains("|58=the limits were not checked in time; send it again|103=99|")
+        gate.took(0).contains("|58=the limits were not checked in time, or the order changed meanwhile; send it again|103=99|")
     );
     assert_eq!(gate.took(VENUE), "35=F|11=c|41=x|54=1|55=X|");
     gate.answer();

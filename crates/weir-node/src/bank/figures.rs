@@ -61,7 +61,7 @@ pub(crate) fn open(
         }
         Err(error) => {
             tracing::error!(path = %path.display(), %error, "impressions are not counted in this run; no money depends on it");
-            (None, Desk::empty())
+            (None, Desk::later())
         }
     }
 }
