@@ -120,7 +120,7 @@ mod tests {
         ) {
             let budget = PinnedRate::from_micros(budget).unwrap();
             if let Some(pinned) = other(rate).rate(budget) {
-                let charged = crate::cost::charged(cost * 1_000, 1_000_000, pinned);
+                let charged = super::super::cost::charged(cost * 1_000, 1_000_000, pinned);
                 let Some(charged) = charged else { return Ok(()) };
                 let exact = i128::from(cost) * i128::from(rate);
                 let charged = i128::from(charged.get()) * i128::from(budget.micros());
