@@ -140,7 +140,9 @@ fn is_over<G: Gate>(body: &[u8], agreed: &ExchangeSettings, gate: &mut G) -> boo
     let waited_ms = gate.clock_ms().saturating_sub(gate.arrived_ms());
     waited_ms > 0 && {
         let tmax_ms = find_tmax(body).unwrap_or_else(|| agreed.tmax_default_ms.into());
-        waited_ms + u64::from(agreed.margin_ms) >= tmax_ms
+        let margin_ms = u64::from(agreed.margin_ms);
+        // Who leaves no time at all is told so, however long it waited.
+        tmax_ms > margin_ms && waited_ms + margin_ms >= tmax_ms
     }
 }
 
