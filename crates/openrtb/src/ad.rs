@@ -25,6 +25,19 @@ const MACROS: [(&str, Piece); 5] = [
     (MACRO_CLICK_PIXEL, Piece::ClickPixel),
 ];
 
+/// Returns the first macro in markup that begins as ours do, up to its brace, and is none of ours.
+#[must_use]
+pub fn unknown_macro(markup: &str) -> Option<&str> {
+    let mut begun = markup.match_indices(MACROS_BEGIN).map(|(at, _)| &markup[at..]);
+    let rest = begun.find(|rest| !MACROS.iter().any(|(name, _)| rest.starts_with(name)))?;
+    Some(rest.split_inclusive('}').next().unwrap_or(rest).lines().next().unwrap_or_default())
+}
+
+/// Returns the names of our macros.
+pub fn macros() -> impl Iterator<Item = &'static str> {
+    MACROS.iter().map(|(name, _)| *name)
+}
+
 /// Has markup the address of a click?
 #[must_use]
 pub fn asks_click(markup: &str) -> bool {

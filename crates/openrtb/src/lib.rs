@@ -34,7 +34,7 @@ mod vast;
 
 pub use ad::{
     Ad, AdSpec, MACRO_BILL, MACRO_CLICK, MACRO_CLICK_ESCAPED, MACRO_CLICK_PIXEL, MACRO_WIN, Mtype,
-    asks_click, leads,
+    asks_click, leads, macros, unknown_macro,
 };
 pub use answer::{Answer, Bid, BidId, Mark};
 pub use check::Violation;

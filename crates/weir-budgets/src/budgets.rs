@@ -403,10 +403,14 @@ pub enum Doubt {
     DayAboveLimit,
     /// Its plan lets a typical ask wait for minutes.
     SlowPlan,
+    /// A creative's markup has a macro that nothing takes the place of.
+    UnknownMacro,
+    /// A creative says where clicks lead, and its markup has no address of a click.
+    ClickUnused,
 }
 
-/// What is sound and hardly meant: a flight that is over, a limit per day that the lifetime's limit never lets it reach, and a plan that
-/// lets a typical ask wait for minutes. Budgets that have ended are left alone.
+/// What is sound and hardly meant: a flight that is over, a limit per day that the lifetime's limit never lets it reach, a plan that
+/// lets a typical ask wait for minutes, and creatives whose clicks are never counted. Budgets that have ended are left alone.
 #[must_use]
 pub fn warnings(budgets: &[Budget], file: &str, now: Instant) -> Vec<(Doubt, LineError)> {
     let live = budgets.iter().filter(|budget| budget.spec.status != Status::Ended);
@@ -427,7 +431,14 @@ pub fn warnings(budgets: &[Budget], file: &str, now: Instant) -> Vec<(Doubt, Lin
             )
         });
         let slow = slow_plan(budget, now);
-        let found = [(Doubt::FlightOver, over), (Doubt::DayAboveLimit, daily), (Doubt::SlowPlan, slow)];
+        let [unknown, unused] = campaigns::click_doubts(spec.id, budget.campaign.as_ref());
+        let found = [
+            (Doubt::FlightOver, over),
+            (Doubt::DayAboveLimit, daily),
+            (Doubt::SlowPlan, slow),
+            (Doubt::UnknownMacro, unknown),
+            (Doubt::ClickUnused, unused),
+        ];
         let at = |text| LineError { file: file.to_owned(), line: budget.line, text };
         found.into_iter().filter_map(move |(doubt, text)| Some((doubt, at(text?))))
     });
@@ -863,7 +874,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flight_that_is_over_a_day_above_the_limit_and_a_slow_plan_are_warned_of() {
+    fn what_is_sound_and_hardly_meant_is_warned_of() {
         let text = r#"{"id":1,"limit":"5","end":"2026-01-01T00:00:00Z"}
 {"id":2,"limit":"5","daily":"50"}
 {"id":3,"limit":"5","daily":"5","start":"2025-01-01T00:00:00Z","end":"2026-01-01T00:00:01Z"}
@@ -872,6 +883,8 @@ mod tests {
 {"id":6,"limit":"100000","daily":"1440","pacing":"schedule"}
 {"id":7,"limit":"60","pacing":"schedule","start":"2026-01-01T00:00:00Z","end":"2026-01-01T01:00:00Z"}
 {"id":8,"limit":"59","pacing":"schedule","start":"2026-01-01T00:00:00Z","end":"2026-01-01T01:00:00Z"}
+{"id":9,"limit":"9","bid":"1","creatives":[{"id":"a","format":"banner","sizes":"any","adomain":["a.example"],"click":"https://a.example","markup":"${WEIR_CLICK}${WEIR_CLIK}"}]}
+{"id":10,"limit":"9","bid":"1","creatives":[{"id":"a","format":"banner","sizes":"any","adomain":["a.example"],"click":"https://a.example","markup":"${WEIR_BURL}"}]}
 "#;
         let budgets = read_text("jsonl", text).unwrap();
         let now = Instant::parse("2026-01-01T00:00:00Z").unwrap();
@@ -882,6 +895,8 @@ mod tests {
             "b.jsonl:2: budget 2: a day may spend 50.00 USD, which is above the limit of 5.00 USD",
             "b.jsonl:5: budget 5: its plan frees about 0.069444 USD per minute, so an ask of 1.00 USD waits longer",
             "b.jsonl:8: budget 8: its plan frees about 0.983333 USD per minute",
+            "b.jsonl:9: budget 9: creative a: ${WEIR_CLIK} in its markup is no macro",
+            "b.jsonl:10: budget 10: creative a: nothing leads to its `click`",
         ];
         assert_eq!(told.len(), expected.len(), "{told:#?}");
         for (told, expected) in told.iter().zip(expected) {

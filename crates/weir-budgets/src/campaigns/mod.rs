@@ -25,6 +25,7 @@ use gate_profile::Window;
 use money::CurrencyCode;
 
 use hours::Hours;
+pub(crate) use click::click_doubts;
 pub(crate) use read::{CAMPAIGN_FIELDS, campaign, parse_decimal};
 use video::VideoTargeting;
 
