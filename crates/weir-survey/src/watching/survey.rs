@@ -361,11 +361,13 @@ impl<C: Catalogue, O: Outlet> Survey<C, O> {
         let roll = std::mem::take(&mut self.roll);
         let ids = roll.slots.iter().map(|slot| self.rows[*slot as usize].line.id);
         let totals = self.status.figures().totals(ids);
+        let is_counting = self.status.figures().since_ms().is_some();
         let all = roll.slots.iter().zip(&roll.edited).zip(totals);
         let states = all.map(|((slot, edited), Total { impressions, clicks, spend })| {
             let at = *slot as usize;
             let clicks = Some(clicks);
-            let counted = roll.bids[at].then_some(Counted { impressions, clicks, spend });
+            let counted =
+                (is_counting && roll.bids[at]).then_some(Counted { impressions, clicks, spend });
             let row = &self.rows[at];
             let fates = self.fates.get(&row.line.id).map_or(&[][..], Vec::as_slice);
             let recent = tallies.recent(at);
