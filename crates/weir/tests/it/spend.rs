@@ -200,7 +200,7 @@ fn who_asks_for_too_much_is_told_what_is_left() {
 #[test]
 fn money_that_was_given_back_at_one_worker_is_there_at_another() {
     let setup = patient(&line(1, "1", "")).with("workers.cores", &cores(2));
-    let node = setup.with("spend.wait_ms", "500").start();
+    let node = setup.with("spend.wait_ms", "1000").start();
     // Which of the workers each meets is chance: of sixteen, hardly all the same one.
     let mut callers: Vec<Caller> = (0..16).map(|_| Caller::to(&node)).collect();
     let all = json!({"budget": 1, "amount": "1"});
