@@ -87,24 +87,26 @@ async function withBoard(plan, work) {
 
 /** All variants in turn, round after round. */
 async function updateRounds(browser, naive) {
-  const found = { spread: [], hot: [], many: [], naive: [], mounted: [] };
+  const found = { spread: [], hot: [], many: [], naive: [], tanstack: [], mounted: [] };
   for (let round = 1; round <= ROUNDS; round += 1) {
     for (const [name, plan] of Object.entries({ spread, hot, many })) {
       say(`updates, round ${round} of ${ROUNDS}: ${name}`);
       found[name].push(await withBoard(plan, (board) => updates(browser, board, { ...plan, count: TICKS })));
     }
-    say(`updates, round ${round} of ${ROUNDS}: the naive page`);
-    const plan = { ...hot, everyMs: NAIVE_EVERY_MS, origin: naive.origin };
-    const one = await withBoard(plan, (board) =>
-      naiveUpdates(browser, naive, board, { ...plan, count: NAIVE_TICKS }),
-    );
-    found.naive.push(one);
-    found.mounted.push(one.mounted);
+    for (const table of ["naive", "tanstack"]) {
+      say(`updates, round ${round} of ${ROUNDS}: the page with the ${table} table`);
+      const plan = { ...hot, everyMs: NAIVE_EVERY_MS, origin: naive.origin };
+      const one = await withBoard(plan, (board) =>
+        naiveUpdates(browser, naive, board, { ...plan, table, count: NAIVE_TICKS }),
+      );
+      found[table].push(one);
+      if (table === "naive") found.mounted.push(one.mounted);
+    }
   }
   return found;
 }
 
-function updateRows({ spread, hot, many, naive }) {
+function updateRows({ spread, hot, many, naive, tanstack }) {
   const of = (rounds, key) => rounds.flatMap(({ samples }) => samples.map((sample) => sample[key]));
   const tasks = (rounds) => rounds.map(({ mainThread }) => mainThread);
   const row = (quantity, target, rounds, key, beside) => ({
@@ -136,6 +138,9 @@ function updateRows({ spread, hot, many, naive }) {
       naive: tasks(naive),
     },
     row("30,000 deltas, hot: and style and layout", { median: 7 }, many, "all"),
+    row("3,000 deltas, hot, TanStack Table: decode and apply", undefined, tanstack, "decode"),
+    row("3,000 deltas, hot, TanStack Table: and render, script", undefined, tanstack, "script"),
+    row("3,000 deltas, hot, TanStack Table: and style and layout", undefined, tanstack, "all"),
   ];
 }
 

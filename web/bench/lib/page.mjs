@@ -150,8 +150,8 @@ function samplesOf(trace) {
     });
 }
 
-/** The naive page is measured by its own clocks. */
-export async function naiveUpdates(browser, naive, board, { rows, everyMs, count }) {
+/** The naive page, and the one with TanStack's table, are measured by their own clocks. */
+export async function naiveUpdates(browser, naive, board, { rows, everyMs, count, table = "" }) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 1000 } });
   try {
     const page = await context.newPage();
@@ -159,7 +159,9 @@ export async function naiveUpdates(browser, naive, board, { rows, everyMs, count
     await cdp.send("Performance.enable");
     const begun = performance.now();
     const live = `${board.url.replace(/^http/, "ws")}/v1/live?fmt=json`;
-    await page.goto(`${naive.origin}/?live=${encodeURIComponent(live)}`, { waitUntil: "commit" });
+    await page.goto(`${naive.origin}/?table=${table}&live=${encodeURIComponent(live)}`, {
+      waitUntil: "commit",
+    });
     await leaveNetworkAlone(page);
     await page.waitForFunction((all) => globalThis.bench?.rows === all, rows, {
       timeout: LOAD_MS,

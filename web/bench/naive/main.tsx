@@ -1,26 +1,12 @@
-// What one would write first: all rows in React state, all rows in the document, frames as JSON. The dashboard is measured
-// beside it, in the same run, on the same frames.
-import { memo, useEffect, useState } from "react";
+// What one would write first: all rows in React state, all rows in the document, frames as JSON; with `?table=tanstack` what one would
+// write next: TanStack Table sorts them, TanStack Virtual keeps the visible ones in the document. The dashboard is measured beside both,
+// in the same run, on the same frames.
+import { useEffect, useState } from "react";
 import { createRoot } from "react-dom/client";
 import { flushSync } from "react-dom";
 import { writeAcknowledge } from "../../src/live/codec";
-
-interface State {
-  row: number;
-  status: string;
-  limit: number;
-  spent: number;
-  available: number;
-  windowPlanned: number | null;
-  windowSpent: number | null;
-  asks: number;
-}
-
-interface Row extends State {
-  id: number;
-  name: string;
-  unit: string;
-}
+import { RowView, type Row, type State } from "./row";
+import { TanStackTable } from "./tanstack";
 
 interface Message {
   message: "Snapshot" | "Delta" | "Sparks";
@@ -46,32 +32,6 @@ interface Sample {
 const bench = { samples: [] as Sample[], rows: 0 };
 Object.assign(globalThis, { bench });
 
-const money = (micros: number) =>
-  (micros / 1e6).toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
-
-const RowView = memo(function RowView({ row }: { row: Row }) {
-  const pace =
-    row.windowPlanned === null || row.windowPlanned === 0 ? 0 : (row.windowSpent ?? 0) / row.windowPlanned;
-  return (
-    <div className="row">
-      <span className="cell">{row.id}</span>
-      <span className="cell name">{row.name}</span>
-      <span className="cell">{row.status}</span>
-      <span className="cell">
-        {money(row.spent)} {row.unit}
-      </span>
-      <span className="cell">{money(row.limit)}</span>
-      <span className="cell">{money(row.available)}</span>
-      <span className="cell">
-        <span className="bar">
-          <span className="fill" style={{ width: `${Math.min(100, pace * 100)}%` }} />
-        </span>
-      </span>
-      <span className="cell">{(row.asks / 100).toFixed(1)}</span>
-    </div>
-  );
-});
-
 function snapshotRows({ fields }: Message): Row[] {
   return fields.states.map((state, i) => ({ ...state, ...fields.budgets[i]!, name: fields.names[i]! }));
 }
@@ -82,7 +42,17 @@ function withDeltas(rows: readonly Row[], states: readonly State[]): Row[] {
   return next;
 }
 
-function App({ address }: { address: string }) {
+function NaiveTable({ rows }: { rows: readonly Row[] }) {
+  return (
+    <div className="grid" role="grid" aria-rowcount={rows.length}>
+      {rows.map((row) => (
+        <RowView key={row.id} row={row} />
+      ))}
+    </div>
+  );
+}
+
+function App({ address, table: Table }: { address: string; table: typeof NaiveTable }) {
   const [rows, setRows] = useState<readonly Row[]>([]);
   useEffect(() => {
     const socket = new WebSocket(address, ["weir.live.2"]);
@@ -118,14 +88,13 @@ function App({ address }: { address: string }) {
     };
     return () => socket.close();
   }, [address]);
-  return (
-    <div className="grid" role="grid" aria-rowcount={rows.length}>
-      {rows.map((row) => (
-        <RowView key={row.id} row={row} />
-      ))}
-    </div>
-  );
+  return <Table rows={rows} />;
 }
 
-const live = new URLSearchParams(location.search).get("live") ?? "";
-createRoot(document.getElementById("root")!).render(<App address={live} />);
+const asked = new URLSearchParams(location.search);
+createRoot(document.getElementById("root")!).render(
+  <App
+    address={asked.get("live") ?? ""}
+    table={asked.get("table") === "tanstack" ? TanStackTable : NaiveTable}
+  />,
+);
