@@ -163,12 +163,30 @@ func (c *conn) askTime() {
 	c.sendAndUnlock(f)
 }
 
+// sendExtend sends a later end in a frame of its own; the lock is held, and not any more afterwards.
+func (c *conn) sendExtend(j *job) {
+	if c.welcome.version < extendVersion {
+		c.mu.Unlock()
+		j.answered(c.node, Outcome{Verdict: Unsupported})
+		return
+	}
+	f := flights.Get().(*flight)
+	f.entriesAt, f.extends, f.count = resolvesAt, true, 1
+	f.buf = appendExtend(f.buf[:0], &j.token, uint32(j.amount), c.welcome.version)
+	f.jobs = append(f.jobs, j)
+	c.sendAndUnlock(f)
+}
+
 // gatherJob adds a confirm, settle or release to the frame that is being gathered; false if the connection is lost.
 func (c *conn) gatherJob(j *job) bool {
 	c.mu.Lock()
 	if c.lost {
 		c.mu.Unlock()
 		return false
+	}
+	if j.action == actionExtend {
+		c.sendExtend(j)
+		return true
 	}
 	f := c.resolves
 	if f == nil {
@@ -381,6 +399,8 @@ func (c *conn) take(frame []byte) error {
 		answers, err = m.group(decisionLen)
 	case idResolved:
 		answers, err = m.group(resolvedLen)
+	case idExtended:
+		answers, err = m.group(extendedLen)
 	}
 	if err != nil {
 		return err
@@ -393,7 +413,7 @@ func (c *conn) take(frame []byte) error {
 		return nil
 	case m.template == idDecided && f.entriesAt == asksAt:
 		c.decided(f, answers)
-	case m.template == idResolved && f.entriesAt == resolvesAt:
+	case (m.template == idResolved && f.entriesAt == resolvesAt && !f.extends) || (m.template == idExtended && f.extends):
 		c.resolved(f, answers)
 	case f.lookup != nil:
 		f.lookup.answer(&m)
@@ -468,15 +488,18 @@ func (c *conn) decided(f *flight, answers entries) {
 // resolved tells settlements their answers; those without one are repeated.
 func (c *conn) resolved(f *flight, answers entries) {
 	for i, j := range f.jobs {
-		verdict, repeat := Busy, false
+		outcome := Outcome{Verdict: Busy}
 		if i < answers.count {
 			entry := answers.at(i)
-			verdict, repeat = Verdict(entry[0]), entry[1]&flagRepeat != 0
+			outcome = Outcome{Verdict: Verdict(entry[0]), Repeat: entry[1]&flagRepeat != 0}
+			if f.extends && outcome.Verdict == Extended {
+				outcome.Deadline = time.UnixMilli(int64(little.Uint64(entry[resolvedLen:])))
+			}
 		}
-		if f.givenUp && !verdict.isFinal() {
+		if f.givenUp && !outcome.Verdict.isFinal() {
 			continue // it is under way elsewhere
 		}
-		j.answered(c.node, verdict, repeat)
+		j.answered(c.node, outcome)
 	}
 }
 

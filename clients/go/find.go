@@ -12,8 +12,9 @@ const (
 	handleMax = 128
 	// foundMax is how many handles of a node are remembered; then all are forgotten.
 	foundMax = 1 << 16
-	// findVersion is the first version of the protocol that knows handles.
-	findVersion = 3
+	// findVersion is the first version of the protocol that knows handles, extendVersion the first that knows later ends.
+	findVersion   = 3
+	extendVersion = 4
 )
 
 // Budget is what a handle stands for on one node.

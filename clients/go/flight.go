@@ -21,6 +21,8 @@ type flight struct {
 	parts []part
 	// Confirms, settles and releases, in the order of the entries.
 	jobs []*job
+	// The one job is a later end.
+	extends bool
 	// The jobs were given to another connection, as the answer took too long.
 	givenUp bool
 	// A question for the id of a handle.

@@ -253,9 +253,51 @@ func TestGoldenFound(t *testing.T) {
 	same(t, l.budget.Unit.code[:], unhex(t, unit))
 }
 
+func TestGoldenExtend(t *testing.T) {
+	g := readGolden(t, "extend")
+	var frame uint64
+	var holds []struct {
+		Token     string
+		ConfirmMs uint32
+	}
+	g.get(t, "frame", &frame)
+	g.get(t, "holds", &holds)
+	var bytes []byte
+	for i, hold := range holds {
+		one := appendExtend(nil, (*[tokenLen]byte)(unhex(t, hold.Token)), hold.ConfirmMs, g.version())
+		if i > 0 {
+			one = one[resolvesAt:]
+		}
+		bytes = append(bytes, one...)
+	}
+	finish(bytes, frame, resolvesAt, len(holds))
+	same(t, bytes, g.frame)
+}
+
+func TestGoldenExtended(t *testing.T) {
+	g := readGolden(t, "extended")
+	m := parsed(t, g)
+	var answers []struct {
+		Verdict    string
+		Flags      uint8
+		DeadlineMs uint64
+	}
+	g.get(t, "answers", &answers)
+	found, err := m.group(extendedLen)
+	if err != nil || found.count != len(answers) {
+		t.Fatalf("%d answers, %v", found.count, err)
+	}
+	for i, a := range answers {
+		e := found.at(i)
+		if Verdict(e[0]).String() != a.Verdict || e[1] != a.Flags || little.Uint64(e[resolvedLen:]) != a.DeadlineMs {
+			t.Errorf("found %v, expected %v", e, a)
+		}
+	}
+}
+
 // FuzzDecode: whatever comes from a node is read or refused, and never more than what came is looked at.
 func FuzzDecode(f *testing.F) {
-	for _, name := range []string{"welcome", "decided", "resolved", "refused", "pong", "found", "hello", "decide", "books"} {
+	for _, name := range []string{"welcome", "decided", "resolved", "extended", "refused", "pong", "found", "hello", "decide", "books"} {
 		frame := readGolden(f, name).frame
 		f.Add(frame)
 		for _, at := range []int{0, 4, 6, 8, 10, len(frame) - 1, len(frame) / 2} {
@@ -283,7 +325,7 @@ func FuzzDecode(f *testing.F) {
 			(&lookup{done: make(chan struct{})}).answer(&m)
 		}
 		_ = m.number()
-		for _, least := range []int{decisionLen, resolvedLen} {
+		for _, least := range []int{decisionLen, resolvedLen, extendedLen} {
 			if g, err := m.group(least); err == nil {
 				for i := range g.count {
 					_ = g.at(i)[least-1]

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"math"
 	"sync"
+	"time"
 )
 
 // Hold is money that was reserved. It is settled once, or released; a hold that is dropped without either is released when the
@@ -79,6 +81,8 @@ type Outcome struct {
 	// Repeat: this is the first answer again, nothing was booked now. The library repeats what was not answered, so this is no
 	// fault.
 	Repeat bool
+	// Deadline is when the hold ends, of [Hold.Extend]; zero unless the verdict is [Extended].
+	Deadline time.Time
 }
 
 // Confirm says that the money will be spent: the hold lives until the node's billing deadline (an hour by default) instead of the
@@ -86,6 +90,21 @@ type Outcome struct {
 // [Pending] with the context's error, and the library goes on.
 func (h *Hold) Confirm(ctx context.Context) (Outcome, error) {
 	j, err := h.client.begin(h, actionConfirm, 0)
+	if err != nil {
+		return Outcome{Verdict: Busy}, err
+	}
+	return j.wait(ctx)
+}
+
+// Extend moves the end of the hold to so long from now, in milliseconds from a second to the node's billing time, unless its end is
+// later already; one that is not confirmed is confirmed by it. So a program that dies has its money back soon, and one that works
+// on renews its hold. It is repeated until it is answered or the context ends: then the verdict is [Timeout] with the context's
+// error. Of a node that is too old for it: [Unsupported].
+func (h *Hold) Extend(ctx context.Context, to time.Duration) (Outcome, error) {
+	if ms := to.Milliseconds(); ms < 1 || ms > math.MaxUint32 {
+		return Outcome{Verdict: BadAmount}, fmt.Errorf("weir: a hold extended to %s from now: expected a second to the node's billing time", to)
+	}
+	j, err := h.client.begin(h, actionExtend, to.Milliseconds())
 	if err != nil {
 		return Outcome{Verdict: Busy}, err
 	}

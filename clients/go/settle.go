@@ -19,9 +19,9 @@ var (
 	ErrClosed = errors.New("weir: the client was closed")
 )
 
-var actionNames = [...]string{actionConfirm: "confirm", actionSettle: "settle", actionRelease: "release"}
+var actionNames = [...]string{actionConfirm: "confirm", actionSettle: "settle", actionRelease: "release", actionExtend: "extend"}
 
-// job is a confirm, settle or release that is repeated until it is answered.
+// job is a confirm, settle, release or later end that is repeated until it is answered.
 type job struct {
 	client    *Client
 	token     [tokenLen]byte
@@ -65,7 +65,8 @@ func (c *Client) start(j *job, spool bool) error {
 	c.pending++
 	c.mu.Unlock()
 	j.client, j.began, j.done = c, time.Now(), make(chan struct{})
-	if spool && c.spool != nil {
+	// A later end that nobody waits for is not wanted any more, so none is spooled.
+	if spool && j.action != actionExtend && c.spool != nil {
 		if err := c.spool.add(j); err != nil {
 			c.finished()
 			return err
@@ -153,8 +154,20 @@ func (j *job) again(n *node) {
 	}
 }
 
+// abandon ends a later end that nobody waits for any more.
+func (j *job) abandon() {
+	j.mu.Lock()
+	over := j.isDone
+	j.isDone = true
+	j.mu.Unlock()
+	if !over {
+		j.client.finished()
+	}
+}
+
 // answered takes a node's answer: a final one ends the job.
-func (j *job) answered(n *node, verdict Verdict, repeat bool) {
+func (j *job) answered(n *node, outcome Outcome) {
+	verdict := outcome.Verdict
 	if verdict == CutOff {
 		n.putLast()
 	}
@@ -177,7 +190,7 @@ func (j *job) answered(n *node, verdict Verdict, repeat bool) {
 		j.mu.Unlock()
 		return
 	}
-	j.isDone, j.outcome = true, Outcome{verdict, repeat}
+	j.isDone, j.outcome = true, outcome
 	j.mu.Unlock()
 	c := j.client
 	if j.spooled {
@@ -198,6 +211,10 @@ func (j *job) wait(ctx context.Context) (Outcome, error) {
 	case <-j.done:
 		return j.outcome, nil
 	case <-ctx.Done():
+		if j.action == actionExtend {
+			j.abandon()
+			return Outcome{Verdict: Timeout}, fmt.Errorf("weir: no answer to extend: %w", ctx.Err())
+		}
 		return Outcome{Verdict: Pending}, fmt.Errorf("weir: no answer to %s yet, it is repeated: %w", actionNames[j.action], ctx.Err())
 	case <-shut:
 		return Outcome{Verdict: Pending}, ErrClosed

@@ -134,7 +134,7 @@ func parseSpooled(fields []string) (*job, bool) {
 	}
 	j := &job{}
 	for action, name := range actionNames {
-		if name != "" && name == fields[0] {
+		if action != actionExtend && name != "" && name == fields[0] {
 			j.action = uint8(action)
 		}
 	}

@@ -57,6 +57,7 @@ type step struct {
 	Times      int
 	DeadlineMs *int `json:"deadline_ms"`
 	WaitMs     *int `json:"wait_ms"`
+	ConfirmMs  int  `json:"confirm_ms"`
 	Call       string
 	Order      json.RawMessage
 	Ms         int
@@ -73,6 +74,7 @@ type step struct {
 type got struct {
 	verdicts []Verdict
 	repeat   *bool
+	deadline time.Time
 	err      string
 	expect   map[string]any
 }
@@ -221,7 +223,7 @@ func (d *driver) step(i int, s step) {
 		ctx, cancel := context.WithTimeout(context.Background(), ms(s.WaitMs, 5000))
 		defer cancel()
 		_ = d.client.Close(ctx)
-	case "reserve", "reserve_all", "confirm", "settle", "release":
+	case "reserve", "reserve_all", "confirm", "extend", "settle", "release":
 		done := make(chan got, 1)
 		if s.Start != "" {
 			d.calls[s.Start] = done
@@ -339,6 +341,8 @@ func (d *driver) call(s step) got {
 		return g
 	case "confirm":
 		outcome, err = d.hold(s.Hold).Confirm(ctx)
+	case "extend":
+		outcome, err = d.hold(s.Hold).Extend(ctx, time.Duration(s.ConfirmMs)*time.Millisecond)
 	case "settle":
 		hold := d.hold(s.Hold)
 		unit := hold.unit
@@ -350,7 +354,7 @@ func (d *driver) call(s step) got {
 	case "release":
 		outcome, err = d.hold(s.Hold).ReleaseWait(ctx)
 	}
-	g.verdicts, g.repeat = []Verdict{outcome.Verdict}, &outcome.Repeat
+	g.verdicts, g.repeat, g.deadline = []Verdict{outcome.Verdict}, &outcome.Repeat, outcome.Deadline
 	if err != nil && outcome.Verdict != Pending {
 		d.t.Logf("%s: %v", s.Do, err)
 	}
@@ -458,6 +462,8 @@ func (d *driver) compare(i int, what string, g got) {
 			found = float64(g.verdicts[0])
 		case "repeat":
 			found = *g.repeat
+		case "deadline_ms":
+			found = float64(g.deadline.UnixMilli())
 		case "error":
 			found = errorsOf[g.verdicts[0]]
 			if g.verdicts[0] == Unreachable && (expected == "unauthorised" || expected == "version") {

@@ -29,13 +29,14 @@ const (
 	WindowExhausted Verdict = 16 // less is left of a window's limit than was asked
 )
 
-// Answers to a confirm, a settle or a release. From [Expired] on nothing was booked.
+// Answers to a confirm, a later end, a settle or a release. From [Expired] on nothing was booked.
 const (
 	Confirmed       Verdict = 32 // the hold now lives until its billing deadline
 	Settled         Verdict = 33 // booked within the hold
 	SettledOver     Verdict = 34 // booked; a part is above the hold
 	SettledLate     Verdict = 35 // booked in full, though the hold was gone
 	Released        Verdict = 36 // the hold's money is free again
+	Extended        Verdict = 37 // the hold is confirmed, and has the end of the answer
 	Expired         Verdict = 40 // too late to confirm or to release
 	AlreadySettled  Verdict = 41 // the hold was settled before
 	AlreadyReleased Verdict = 42 // the hold was released before
@@ -59,7 +60,7 @@ const (
 	Pending Verdict = 260
 	// TooLarge: a pod has more members than a frame may hold.
 	TooLarge Verdict = 261
-	// Unsupported: the node is too old to know budgets by their handles.
+	// Unsupported: the node is too old to know budgets by their handles, or later ends.
 	Unsupported Verdict = 262
 )
 
@@ -68,7 +69,7 @@ var verdictNames = map[Verdict]string{
 	NotStarted: "not_started", Ended: "ended", Paused: "paused", Paced: "paced", Exhausted: "exhausted",
 	DayExhausted: "day_exhausted", PurseEmpty: "purse_empty", PodRefused: "pod_refused", IDReused: "id_reused", Busy: "busy",
 	Journal: "journal", CutOff: "cut_off", WindowExhausted: "window_exhausted", Confirmed: "confirmed", Settled: "settled",
-	SettledOver: "settled_over", SettledLate: "settled_late", Released: "released", Expired: "expired",
+	SettledOver: "settled_over", SettledLate: "settled_late", Released: "released", Extended: "extended", Expired: "expired",
 	AlreadySettled: "already_settled", AlreadyReleased: "already_released", Forged: "forged", Foreign: "foreign",
 	TooOld: "too_old", BadAction: "bad_action", Timeout: "timeout", Unreachable: "unreachable", FrameRefused: "refused",
 	Closed: "closed", Pending: "pending", TooLarge: "too_large", Unsupported: "unsupported",
@@ -82,8 +83,8 @@ func (v Verdict) String() string {
 	return fmt.Sprintf("verdict %d", uint16(v))
 }
 
-// Booked tells whether a confirm, settle or release took effect.
-func (v Verdict) Booked() bool { return v >= Confirmed && v <= Released }
+// Booked tells whether a confirm, settle, release or later end took effect.
+func (v Verdict) Booked() bool { return v >= Confirmed && v <= Extended }
 
 // isFinal tells whether a settlement with this answer is over: every answer but those that say "not now" is, also one that this
 // library does not know.

@@ -12,7 +12,7 @@ const (
 	schemaID   = 7700
 	sbeLittle  = 0xEB50
 	versionMin = 2
-	versionMax = 3
+	versionMax = 4
 
 	headerLen = 14
 
@@ -27,12 +27,16 @@ const (
 	idPong     = 9
 	idFind     = 14
 	idFound    = 15
+	idExtend   = 16
+	idExtended = 17
 
 	tokenLen    = 32
 	askLen      = 40
 	decisionLen = tokenLen + 1
 	resolveLen  = 49
 	resolvedLen = 2
+	extendLen   = tokenLen + 4
+	extendedLen = resolvedLen + 8
 
 	// Where the entries of a frame begin.
 	asksAt     = 27
@@ -45,6 +49,8 @@ const (
 	actionConfirm = 1
 	actionSettle  = 2
 	actionRelease = 3
+	// Not an action of Resolve: it has a message of its own.
+	actionExtend = 4
 )
 
 var little = binary.LittleEndian
@@ -118,6 +124,15 @@ func appendResolve(to []byte, token *[tokenLen]byte, amount int64, action uint8,
 	return little.AppendUint64(to, requestID)
 }
 
+// appendExtend is a frame with one later end; its number is written when it is sent.
+func appendExtend(to []byte, token *[tokenLen]byte, confirmMs uint32, version uint16) []byte {
+	to = appendHeader(to, idExtend, 8, version)
+	to = append(to, 0, 0, 0, 0, 0, 0, 0, 0)
+	to = little.AppendUint16(to, extendLen)
+	to = append(to, 0, 0)
+	return little.AppendUint32(append(to, token[:]...), confirmMs)
+}
+
 func appendPing(to []byte, frame uint64, version uint16) []byte {
 	return seal(little.AppendUint64(appendHeader(to, idPing, 8, version), frame))
 }
@@ -163,7 +178,7 @@ func frameLen(bytes []byte, most int) (int, error) {
 }
 
 // rootLens are the bytes that a root block of a message has at least: those of its first version.
-var rootLens = map[uint16]int{idWelcome: 32, idDecided: 12, idResolved: 8, idRefused: 9, idPong: 16, idFound: 21}
+var rootLens = map[uint16]int{idWelcome: 32, idDecided: 12, idResolved: 8, idRefused: 9, idPong: 16, idFound: 21, idExtended: 8}
 
 // parseMessage reads a whole frame.
 func parseMessage(frame []byte) (message, error) {

@@ -99,7 +99,19 @@ def test_found():
     assert (message.number, str(weir.Verdict(code)), budget, unit.hex()) == (f["frame"], f["verdict"], f["budgetId"], f["unit"])
 
 
-@pytest.mark.parametrize("name", ["found", "welcome", "decided", "resolved", "refused", "pong", "books", "hello"])
+def test_extend():
+    frame, version, f = vector("extend")
+    holds = b"".join(wire.EXTENDING.pack(bytes.fromhex(hold["token"]), hold["confirmMs"]) for hold in f["holds"])
+    assert wire.extend(f["frame"], holds, version) == frame
+
+
+def test_extended():
+    message, f = parsed("extended")
+    found = [(str(weir.Verdict(code)), flags, end) for code, flags, end in wire.entries(message, wire.EXTENSION)]
+    assert message.number == f["frame"] and found == [(a["verdict"], a["flags"], a["deadlineMs"]) for a in f["answers"]]
+
+
+@pytest.mark.parametrize("name", ["extended", "found", "welcome", "decided", "resolved", "refused", "pong", "books", "hello"])
 def test_a_broken_frame_is_read_or_refused(name):
     """20,000 changed frames: each is read, left out, or a ProtocolError; nothing else is raised."""
     frame, _, _ = vector(name)
@@ -121,7 +133,7 @@ def test_a_broken_frame_is_read_or_refused(name):
             elif message.template == wire.FOUND:
                 wire.found(message)
             else:
-                for layout in (wire.DECISION, wire.RESOLUTION):
+                for layout in (wire.DECISION, wire.RESOLUTION, wire.EXTENSION):
                     list(wire.entries(message, layout))
         except wire.ProtocolError:
             pass

@@ -96,7 +96,7 @@ class Driver:
 
     async def step(self, step):
         do = step["do"]
-        if do in ("reserve", "reserve_all", "confirm", "settle", "release"):
+        if do in ("reserve", "reserve_all", "confirm", "extend", "settle", "release"):
             call = self.call(step)
             if "start" in step:
                 self.calls[step["start"]] = asyncio.ensure_future(call)
@@ -193,6 +193,8 @@ class Driver:
                 assert {name_of(answer) for answer in found} == {expected}
             elif member == "verdict":
                 assert fits(name_of(found.verdict), expected), found
+            elif member == "deadline_ms":
+                assert found.deadline.timestamp() * 1000 == expected, found
             elif member == "code":
                 assert int(found.verdict) == expected
             else:
@@ -225,6 +227,9 @@ class Driver:
 
     async def call_confirm(self, step):
         return await self.holds[step["hold"]].confirm(timeout=step.get("wait_ms", 30000) / 1000)
+
+    async def call_extend(self, step):
+        return await self.holds[step["hold"]].extend(step["confirm_ms"], timeout=step.get("wait_ms", 30000) / 1000)
 
     async def call_settle(self, step):
         return await self.holds[step["hold"]].settle(step["amount"], timeout=step.get("wait_ms", 30000) / 1000)

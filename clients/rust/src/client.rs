@@ -14,10 +14,10 @@ use crate::conn::{self, Conn, Ears};
 use crate::flights::NoPlace;
 use crate::lookup::{Found, Handles};
 use crate::options::What;
-use crate::outbox::{Order, Outbox};
-use crate::pool::Pool;
+use crate::outbox::{Order, Outbox, backoff};
+use crate::pool::{Pool, Way};
 use crate::spool::Spool;
-use crate::{Answer, Ask, Error, Hold, Options, Token, Verdict};
+use crate::{Answer, Ask, Error, Extended, Hold, Options, Token, Verdict};
 
 /// How many calls are kept to be used again.
 const CALLS_KEPT: usize = 256;
@@ -360,6 +360,43 @@ impl Inner {
             self.handles.put(conn.node, handle, budget);
         }
         found
+    }
+
+    /// Asks for a later end of a hold until a node answers, or the time is over.
+    pub(crate) fn extend(
+        &self,
+        token: Token,
+        confirm_ms: u32,
+        issuer: Option<usize>,
+        until: Instant,
+    ) -> Extended {
+        let (begun, mut foreign, mut attempts) = (Instant::now(), 0_u64, 0);
+        let extended = loop {
+            let mut said = Extended::no(Verdict::UNREACHABLE);
+            if let Way::Conn(conn) = self.pool.way(issuer, foreign) {
+                said =
+                    conn.extend(token, confirm_ms, until.min(Instant::now() + self.options.answer));
+                if said.verdict == Verdict::CUT_OFF {
+                    self.pool.exile(conn.node);
+                }
+                if said.verdict == Verdict::FOREIGN && issuer != Some(conn.node) {
+                    foreign |= 1 << conn.node;
+                    if foreign.count_ones() as usize != self.options.nodes.len() {
+                        continue;
+                    }
+                }
+            }
+            let lost = matches!(said.verdict, Verdict::UNREACHABLE | Verdict::TIMEOUT);
+            let wait = backoff(attempts, begun.elapsed().subsec_nanos().into());
+            if !(lost || said.verdict.is_passing()) || Instant::now() + wait >= until {
+                break said;
+            }
+            attempts += 1;
+            std::thread::sleep(wait);
+        };
+        let ns = u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.options.tell(What::Extend, extended.verdict, ns);
+        extended
     }
 
     /// One ask.

@@ -5,19 +5,21 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use wire::{DecideFlags, Message, Reason, Split, decide, find, hello, resolve};
+use wire::{DecideFlags, Message, Reason, Split, decide, extend, find, hello, resolve};
 
 use crate::call::Part;
 use crate::flights::{Flights, NoPlace};
-use crate::lookup::{Budget, Found, Lookup};
+use crate::lookup::{Budget, Found, Lookup, Said};
 use crate::options::Options;
 use crate::transport::Transport;
-use crate::{Error, Token, Verdict};
+use crate::{Error, Extended, Token, Verdict};
 
 /// The longest frame of a node that is read, in bytes.
 const FRAME_BYTES_MAX: u32 = 4 << 20;
 /// The first version of the schema that knows handles.
 const FIND_VERSION: u16 = 3;
+/// The first that knows later ends.
+const EXTEND_VERSION: u16 = 4;
 /// First size of what is read at once, in bytes.
 const READ_LEN: usize = 64 << 10;
 
@@ -336,24 +338,56 @@ impl Conn {
         if handle.is_empty() || handle.len() > wire::HANDLE_BYTES_MAX {
             return Found::Refused(Verdict::UNKNOWN_BUDGET);
         }
+        let said = self.question(until, |frame, out| {
+            out.resize(find::encoded_len(handle.len()), 0);
+            let encoder = find::encode(out, &find::Block::new(frame))?;
+            Ok(encoder.handle(handle)?.finish())
+        });
+        match said {
+            Said::Found(found) => found,
+            Said::Nothing(why) => Found::Refused(why),
+            Said::Extended(_) => Found::Refused(Verdict::UNREACHABLE),
+        }
+    }
+
+    /// Asks for a later end of a hold.
+    pub(crate) fn extend(&self, token: Token, confirm_ms: u32, until: Instant) -> Extended {
+        if self.version < EXTEND_VERSION {
+            return Extended::no(Verdict::UNSUPPORTED);
+        }
+        let said = self.question(until, |frame, out| {
+            out.resize(extend::encoded_len(1), 0);
+            let encoder = extend::encode(out, &extend::Block::new(frame))?;
+            Ok(encoder.holds(&[extend::Hold::new(token.0, confirm_ms)])?.finish())
+        });
+        match said {
+            Said::Extended(extended) => extended,
+            Said::Nothing(why) => Extended::no(why),
+            Said::Found(_) => Extended::no(Verdict::UNREACHABLE),
+        }
+    }
+
+    /// Sends a question in a frame of its own, and waits for what the node says to it.
+    fn question(
+        &self,
+        until: Instant,
+        write: impl FnOnce(u64, &mut Vec<u8>) -> Result<usize, wire::EncodeError>,
+    ) -> Said {
         let lookup = Arc::new(Lookup::default());
         let sent = self.wait_for_room(until).and_then(|()| {
             let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
-            let frame = self.flights.find(&lookup)?;
+            let frame = self.flights.question(&lookup)?;
             out.clear();
-            out.resize(find::encoded_len(handle.len()), 0);
-            let block = find::Block::new(frame);
-            let written = find::encode(&mut out, &block).and_then(|encoder| encoder.handle(handle));
+            let written = write(frame, &mut out);
             debug_assert!(written.is_ok(), "encoded_len is the length that encode needs");
-            let written = written.map_or(0, find::Encoder::finish);
-            out.truncate(written);
+            out.truncate(written.unwrap_or(0));
             self.flush(&out);
             Ok(())
         });
         match sent {
             Ok(()) => lookup.wait(until),
-            Err(NoPlace::Full) => Found::Refused(Verdict::TIMEOUT),
-            Err(NoPlace::Lost) => Found::Refused(Verdict::UNREACHABLE),
+            Err(NoPlace::Full) => Said::Nothing(Verdict::TIMEOUT),
+            Err(NoPlace::Lost) => Said::Nothing(Verdict::UNREACHABLE),
         }
     }
 
@@ -404,7 +438,7 @@ impl Conn {
         // First it leaves the pool, so that whoever hears of this looks for another.
         ears.lost(&self, faulty);
         parts.iter().for_each(|part| part.refuse(Verdict::UNREACHABLE, None));
-        lookups.iter().for_each(|lookup| lookup.tell(Found::Refused(Verdict::UNREACHABLE)));
+        lookups.iter().for_each(|lookup| lookup.tell(Said::Nothing(Verdict::UNREACHABLE)));
         let mut gathered = self.gathered.lock().unwrap_or_else(PoisonError::into_inner);
         gathered.asks.clear();
         let waiting = std::mem::take(&mut gathered.parts);
@@ -475,7 +509,19 @@ impl Conn {
             }
             Ok(Message::Found(found)) => {
                 if let Some(lookup) = self.flights.take_lookup(found.frame()) {
-                    lookup.tell(budget_of(&found));
+                    lookup.tell(Said::Found(budget_of(&found)));
+                }
+                Ok(())
+            }
+            Ok(Message::Extended(extended)) => {
+                if let (Some(lookup), Some(answer)) =
+                    (self.flights.take_lookup(extended.frame()), extended.answers().get(0))
+                {
+                    lookup.tell(Said::Extended(Extended {
+                        verdict: Verdict::of_code(answer.verdict_raw()),
+                        repeat: answer.flags().repeat(),
+                        deadline_ms: answer.deadline_ms(),
+                    }));
                 }
                 Ok(())
             }
@@ -516,7 +562,7 @@ impl Conn {
                 Some(Reason::Journal) => Verdict::JOURNAL,
                 _ => Verdict::UNREACHABLE,
             };
-            lookup.tell(Found::Refused(verdict));
+            lookup.tell(Said::Nothing(verdict));
         }
     }
 }

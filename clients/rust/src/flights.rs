@@ -93,8 +93,8 @@ impl Flights {
         Ok(state.number(place))
     }
 
-    /// Notes a question for a budget, which counts as a frame of asks.
-    pub(crate) fn find(&self, lookup: &Arc<Lookup>) -> Result<u64, NoPlace> {
+    /// Notes a question, which counts as a frame of asks.
+    pub(crate) fn question(&self, lookup: &Arc<Lookup>) -> Result<u64, NoPlace> {
         let mut state = self.lock();
         if state.of_asks == OF_ASKS_MAX {
             return Err(if state.lost { NoPlace::Lost } else { NoPlace::Full });
@@ -105,7 +105,7 @@ impl Flights {
         Ok(state.number(place))
     }
 
-    /// Takes a question for a budget; `None` if no such frame is in flight.
+    /// Takes a question; `None` if no such frame is in flight.
     pub(crate) fn take_lookup(&self, frame: u64) -> Option<Arc<Lookup>> {
         let mut state = self.lock();
         let at = place_number(frame);
@@ -275,7 +275,7 @@ mod tests {
         flights.resolve(&[5]).unwrap();
         assert!(!flights.is_idle());
         let lookup = Arc::new(Lookup::default());
-        flights.find(&lookup).unwrap();
+        flights.question(&lookup).unwrap();
         let (mut parts, mut ids, mut lookups) = (Vec::new(), Vec::new(), Vec::new());
         flights.lose(&mut parts, &mut ids, &mut lookups);
         assert_eq!((parts.len(), ids, lookups.len()), (1, vec![5], 1));

@@ -19,6 +19,23 @@ pub struct Outcome {
     pub repeat: bool,
 }
 
+/// What became of a later end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extended {
+    /// [`Verdict::EXTENDED`], or why not.
+    pub verdict: Verdict,
+    /// The end was as late before.
+    pub repeat: bool,
+    /// When the hold ends, in milliseconds since 1970; 0 unless extended.
+    pub deadline_ms: u64,
+}
+
+impl Extended {
+    pub(crate) fn no(verdict: Verdict) -> Extended {
+        Extended { verdict, repeat: false, deadline_ms: 0 }
+    }
+}
+
 /// Money that is reserved. It is settled or released; one that is dropped is released, and the client logs a line about it.
 #[derive(Debug)]
 #[must_use = "a hold that is dropped is released"]
@@ -70,6 +87,31 @@ impl Hold {
     /// The hold is done, the client is closed or has too much unanswered, or the spool cannot be written.
     pub fn confirm(&mut self) -> Result<Outcome, Error> {
         self.resolve(Action::Confirm, 0, self.inner.options.wait)
+    }
+
+    /// Moves the end of the hold to so long from now, from a second to the node's billing time, unless its end is later already; one that
+    /// is not confirmed is confirmed by it. So a program that dies has its money back soon, and one that works on renews its hold.
+    ///
+    /// Repeated until a node answers, or the wait of the options is over: [`Verdict::TIMEOUT`] or [`Verdict::UNREACHABLE`] then, and
+    /// nothing goes on. Of a node that is too old for it: [`Verdict::UNSUPPORTED`].
+    ///
+    /// # Errors
+    /// The hold is done.
+    pub fn extend(&mut self, to: Duration) -> Result<Extended, Error> {
+        self.extend_within(to, self.inner.options.wait)
+    }
+
+    /// As [`Hold::extend`], but waits only so long.
+    ///
+    /// # Errors
+    /// As for [`Hold::extend`].
+    pub fn extend_within(&mut self, to: Duration, wait: Duration) -> Result<Extended, Error> {
+        if self.done {
+            return Err(Error::Done);
+        }
+        let confirm_ms = u32::try_from(to.as_millis()).unwrap_or(u32::MAX);
+        let until = Instant::now() + wait;
+        Ok(self.inner.extend(self.token, confirm_ms, self.issuer, until))
     }
 
     /// Books what was spent, in the unit's base. Nothing happens to the hold afterwards.

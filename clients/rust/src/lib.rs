@@ -2,7 +2,7 @@
 //!
 //! - [`Client::reserve`] asks for one amount and gives a [`Hold`] or a [`Verdict`]. Many asks go by [`Client::reserve_all`],
 //!   budgets with a handle by [`Client::reserve_from`].
-//! - A [`Hold`] is settled or released; one that is dropped is released.
+//! - A [`Hold`] is settled or released; one that is dropped is released. [`Hold::extend`] moves its end on.
 //! - Confirms, settles and releases are repeated until a node answers them, and booked once; with [`Options::spool`] also beyond
 //!   a crash of this process.
 //! - Asks have a deadline, and are never asked again by the client; a grant that comes too late is released.
@@ -31,7 +31,7 @@ mod verdict;
 pub use ask::{Answer, Ask, Token};
 pub use client::{Client, Decision};
 pub use error::Error;
-pub use hold::{Hold, Outcome};
+pub use hold::{Extended, Hold, Outcome};
 pub use lookup::{Budget, Found};
 pub use money::{Amount, Unit};
 pub use options::{Event, Options, What};

@@ -1,4 +1,4 @@
-//! Which budgets handles stand for.
+//! Questions that are alone in their frames: which budgets handles stand for, and later ends of holds.
 
 use std::collections::HashMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use money::Unit;
 
-use crate::Verdict;
+use crate::{Extended, Verdict};
 
 /// Handles that are remembered; then all are forgotten.
 const KNOWN_MAX: usize = 1 << 16;
@@ -29,27 +29,36 @@ pub enum Found {
     Refused(Verdict),
 }
 
+/// What a node says to a question.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Said {
+    Found(Found),
+    Extended(Extended),
+    /// Nothing, and why.
+    Nothing(Verdict),
+}
+
 /// A question that waits for its answer.
 #[derive(Debug, Default)]
 pub(crate) struct Lookup {
-    answer: Mutex<Option<Found>>,
+    answer: Mutex<Option<Said>>,
     changed: Condvar,
 }
 
 impl Lookup {
     /// Takes the answer.
-    pub(crate) fn tell(&self, found: Found) {
-        *self.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
+    pub(crate) fn tell(&self, said: Said) {
+        *self.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(said);
         self.changed.notify_all();
     }
 
     /// Waits for the answer.
-    pub(crate) fn wait(&self, until: Instant) -> Found {
+    pub(crate) fn wait(&self, until: Instant) -> Said {
         let answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner);
         let left = until.saturating_duration_since(Instant::now());
         let waited = self.changed.wait_timeout_while(answer, left, |answer| answer.is_none());
         let answer = *waited.unwrap_or_else(PoisonError::into_inner).0;
-        answer.unwrap_or(Found::Refused(Verdict::TIMEOUT))
+        answer.unwrap_or(Said::Nothing(Verdict::TIMEOUT))
     }
 }
 

@@ -25,6 +25,8 @@ pub enum What {
     Reserve,
     /// A confirm, when it is answered for good.
     Confirm,
+    /// A later end, when it is answered for good or nobody waits for it any more.
+    Extend,
     /// A settle, when it is answered for good.
     Settle,
     /// A release, when it is answered for good.
@@ -38,6 +40,7 @@ impl What {
         match self {
             What::Reserve => "reserve",
             What::Confirm => "confirm",
+            What::Extend => "extend",
             What::Settle => "settle",
             What::Release => "release",
         }

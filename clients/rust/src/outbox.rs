@@ -108,7 +108,7 @@ impl Queue {
 }
 
 /// The time before the next attempt, with a quarter of jitter so that many clients do not come at once.
-fn backoff(attempts: u32, id: u64) -> Duration {
+pub(crate) fn backoff(attempts: u32, id: u64) -> Duration {
     let whole = BACKOFF_MIN.saturating_mul(1 << attempts.min(12)).min(BACKOFF_MAX);
     // A multiplicative hash of id and attempt.
     let mixed = (id ^ u64::from(attempts) << 32).wrapping_mul(0x9E37_79B9_7F4A_7C15);

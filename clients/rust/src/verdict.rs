@@ -59,6 +59,8 @@ verdicts! {
     SETTLED_LATE = SettledLate;
     /// The hold's money is free again.
     RELEASED = Released;
+    /// The hold is confirmed, and has the end of the answer.
+    EXTENDED = Extended;
     /// Too late to confirm or release.
     EXPIRED = Expired;
     /// The hold was settled before.
@@ -82,7 +84,7 @@ impl Verdict {
     pub const UNREACHABLE: Verdict = Verdict(257);
     /// Not answered while the caller waited; the client goes on repeating it.
     pub const PENDING: Verdict = Verdict(258);
-    /// The client's own no: the node is too old to know budgets by their handles.
+    /// The client's own no: the node is too old to know budgets by their handles, or later ends.
     pub const UNSUPPORTED: Verdict = Verdict(259);
 
     /// The verdict of a code on the wire.
@@ -106,7 +108,7 @@ impl Verdict {
         self.0 == Self::GRANTED.0
     }
 
-    /// Was a confirm, settle or release booked?
+    /// Was a confirm, settle, release or later end booked?
     #[must_use]
     pub const fn is_booked(self) -> bool {
         matches!(self.0, 32..40)

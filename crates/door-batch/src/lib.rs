@@ -13,7 +13,7 @@ use std::sync::Arc;
 use access::Principal;
 use door_transport::{ConnId, Out, Step};
 use wire::{
-    Decide, FrameError, Hello, Message, Reason, Resolve, SCHEMA_VERSION, SCHEMA_VERSION_MIN, Split,
+    Decide, Extend, FrameError, Hello, Message, Reason, Resolve, SCHEMA_VERSION, SCHEMA_VERSION_MIN, Split,
     Verdict, books, decided, found, frame, pong, refused, welcome,
 };
 
@@ -63,6 +63,12 @@ pub trait Gate {
     /// # Errors
     /// The reason why it takes none of it.
     fn resolve(&mut self, conn: ConnId, batch: &Resolve<'_>) -> Result<(), Reason>;
+
+    /// Takes a batch of later ends, as [`Gate::resolve`].
+    ///
+    /// # Errors
+    /// The reason why it takes none of it.
+    fn extend(&mut self, conn: ConnId, batch: &Extend<'_>) -> Result<(), Reason>;
 
     /// Takes a question about the node's books or counters; the answer follows.
     ///
@@ -216,6 +222,10 @@ impl Session {
                     write_found(out, find.frame(), found);
                 }
                 Ok(())
+            }
+            Message::Extend(batch) => {
+                check_batch(batch.holds().len(), limits)?;
+                gate.extend(id, &batch).map_err(Refusal::plain)
             }
             // Of all budgets.
             Message::BooksRequest(_) | Message::TotalsRequest(_) if self.client.is_limited() => {

@@ -262,7 +262,8 @@ pub fn status_of(verdict: Verdict) -> u16 {
         | Verdict::Settled
         | Verdict::SettledOver
         | Verdict::SettledLate
-        | Verdict::Released => 200,
+        | Verdict::Released
+        | Verdict::Extended => 200,
         Verdict::BadAmount | Verdict::UnitMismatch | Verdict::BadAction => 400,
         Verdict::Exhausted => 402,
         Verdict::NotStarted

@@ -1,6 +1,6 @@
 //! The frames that a node reads and writes.
 
-use wire::{decided, found, pong, refused, resolved, welcome};
+use wire::{decided, extended, found, pong, refused, resolved, welcome};
 
 use crate::play::Output;
 use crate::scenario::{Answer, NodeScript};
@@ -34,7 +34,10 @@ impl From<&wire::decide::Ask> for Ask {
     }
 }
 
-/// One confirm, settle or release.
+/// The action of a later end, which has a message of its own; its amount is the time in ms.
+pub(crate) const EXTEND: u8 = 4;
+
+/// One confirm, settle, release or later end.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) token: [u8; 32],
@@ -54,9 +57,19 @@ impl From<wire::resolve::ItemView<'_>> for Entry {
     }
 }
 
+impl From<&wire::extend::Hold> for Entry {
+    fn from(hold: &wire::extend::Hold) -> Entry {
+        let (token, amount) = (*hold.token(), i64::from(hold.confirm_ms()));
+        Entry { token, amount, action: EXTEND, request_id: 0 }
+    }
+}
+
 impl Entry {
     /// The name of its action.
     pub(crate) fn name(&self) -> &'static str {
+        if self.action == EXTEND {
+            return "extend";
+        }
         wire::Action::from_raw(self.action).map_or("unknown action", wire::Action::name)
     }
 }
@@ -122,6 +135,22 @@ pub(crate) fn resolved(frame: u64, answers: &[(u8, bool)]) -> Vec<u8> {
             entry.set_flags(if *repeat { flag } else { wire::ResolvedFlags::NONE });
         }
         Ok(encoder.finish())
+    })
+}
+
+/// The answers to later ends; their deadlines count from 0.
+pub(crate) fn extended(frame: u64, entries: &[Entry], answers: &[(u8, bool)]) -> Vec<u8> {
+    let block = extended::Block::new(frame);
+    let answers = entries.iter().zip(answers).map(|(entry, (verdict, repeat))| {
+        let flags = if *repeat { wire::ResolvedFlags::REPEAT } else { wire::ResolvedFlags::NONE };
+        let deadline_ms = entry.amount.unsigned_abs();
+        let mut answer = extended::Answer::new(wire::Verdict::Extended, flags, deadline_ms);
+        answer.set_verdict_raw(*verdict);
+        answer
+    });
+    let answers: Vec<extended::Answer> = answers.collect();
+    written(extended::encoded_len(answers.len()), |buf| {
+        Ok(extended::encode(buf, &block)?.answers(&answers)?.finish())
     })
 }
 

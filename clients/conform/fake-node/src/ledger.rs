@@ -4,6 +4,8 @@ use std::collections::HashMap;
 
 use wire::Verdict;
 
+use crate::frames::EXTEND;
+
 /// What became of a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hold {
@@ -57,7 +59,7 @@ impl Ledger {
         self.remembered.insert(request_id, (verdict, token));
     }
 
-    /// Books a confirm (1), settle (2) or release (3) as a node would; the verdict, and whether it is a repeat.
+    /// Books a confirm (1), settle (2), release (3) or later end as a node would; the verdict, and whether it is a repeat.
     pub(crate) fn resolve(
         &mut self,
         token: &[u8; 32],
@@ -87,8 +89,9 @@ impl Ledger {
             }
             (3, Hold::Held | Hold::Confirmed) => (Hold::Released, Verdict::Released, false),
             (3, Hold::Released) => (Hold::Released, Verdict::Released, true),
+            (EXTEND, Hold::Held | Hold::Confirmed) => (Hold::Confirmed, Verdict::Extended, false),
             (_, Hold::Settled(_)) => (*hold, Verdict::AlreadySettled, false),
-            (1, Hold::Released) => (*hold, Verdict::AlreadyReleased, false),
+            (1 | EXTEND, Hold::Released) => (*hold, Verdict::AlreadyReleased, false),
             _ => (*hold, Verdict::BadAction, false),
         };
         *hold = next;

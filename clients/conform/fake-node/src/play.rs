@@ -157,7 +157,19 @@ impl Play {
         match message {
             Message::Hello(hello) => self.hello(&mut state, conn, &hello),
             Message::Decide(batch) => self.asks(&mut state, conn, &batch),
-            Message::Resolve(batch) => self.resolves(&mut state, conn, &batch),
+            Message::Resolve(batch) => {
+                let entries = batch.resolves().iter().map(frames::Entry::from).collect();
+                self.resolves(&mut state, conn, batch.frame(), entries)
+            }
+            Message::Extend(batch) => {
+                if self.scripts[conn.node].version < 4 {
+                    state
+                        .faults
+                        .push("Extend was sent to a node that is too old to know it".into());
+                }
+                let entries = batch.holds().iter().map(frames::Entry::from).collect();
+                self.resolves(&mut state, conn, batch.frame(), entries)
+            }
             Message::Find(find) => self.find(&mut state, conn, &find),
             Message::Ping(ping) => {
                 self.note(&mut state, Seen::of("ping", conn));
@@ -221,11 +233,9 @@ impl Play {
         &self,
         state: &mut State,
         conn: &Arc<Conn>,
-        batch: &wire::Resolve<'_>,
+        number: u64,
+        entries: Vec<frames::Entry>,
     ) -> Vec<Output> {
-        let number = batch.frame();
-        let entries: Vec<frames::Entry> =
-            batch.resolves().iter().map(frames::Entry::from).collect();
         self.opened(state, conn, number, entries.len());
         self.note(state, Seen { entries: Some(entries.len()), ..Seen::of("resolves", conn) });
         for entry in &entries {
@@ -238,7 +248,11 @@ impl Play {
         let own = self.scripts[conn.node].knows_own_tokens_only.then_some(conn.node);
         self.perform(state, conn, &acts, number, &mut |state, answer, number| {
             let answers = resolve(&mut state.ledger, own, &entries, answer);
-            frames::resolved(number, &answers[..answers.len().saturating_sub(answer.short)])
+            let answers = &answers[..answers.len().saturating_sub(answer.short)];
+            match entries.first().is_some_and(|entry| entry.action == frames::EXTEND) {
+                true => frames::extended(number, &entries, answers),
+                false => frames::resolved(number, answers),
+            }
         })
     }
 

@@ -14,7 +14,7 @@ text, Decimal or int; a float is a TypeError.
 
 from ._amount import AMOUNT_MAX, Amount
 from ._client import Ask, Client, Event, connect
-from ._connection import Found
+from ._connection import Extended, Found
 from ._hold import Hold, Refused
 from ._settle import Outcome
 from ._sync import SyncClient, SyncHold, connect_sync
@@ -43,6 +43,7 @@ __all__ = [
     "Client",
     "ClosedError",
     "Event",
+    "Extended",
     "Found",
     "FrameRefusedError",
     "Hold",

@@ -5,27 +5,29 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import contextlib
 import logging
 import os
 import random
 import ssl
 import struct
 import time
-from collections.abc import Callable, Iterable, Sequence
+import weakref
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _wire as wire
 from ._amount import AMOUNT_MAX, Amount, base_units, unit_code
-from ._connection import WINDOW, Call, Connection, Found
+from ._connection import WINDOW, Call, Connection, Extended, Found
 from ._deadline import Deadline
 from ._hold import Hold, Refused
-from ._node import Node
+from ._node import Node, backoff
 from ._settle import JOBS_MAX, Job, Outcome
 from ._spool import Entry, Spool
 from ._verdict import (
-    VERDICTS, AmountError, BusyError, ClosedError, FrameRefusedError, TooLargeError, Verdict, WeirError,
+    UNANSWERED, VERDICTS, AmountError, BusyError, ClosedError, FrameRefusedError, TooLargeError, Verdict, WeirError,
 )  # fmt: skip
 
 if TYPE_CHECKING:
@@ -51,7 +53,7 @@ class Event(NamedTuple):
     """What a hook hears: once for every ask and settlement that is over."""
 
     what: str
-    """``reserve``, ``confirm``, ``settle`` or ``release``."""
+    """``reserve``, ``confirm``, ``extend``, ``settle`` or ``release``."""
     verdict: Verdict
     took: float
     """Seconds, with all repetitions."""
@@ -117,6 +119,7 @@ class Client:
         self._spool: Spool | None = None
         self._watch: asyncio.TimerHandle | None = None
         self._flags = wire.AWAIT_FILL if options.wait else 0
+        self._tasks: set[asyncio.Task[Any]] = set()
 
     def _nodes(self, names: list[str]) -> list[Node]:
         return [Node(self, at, name) for at, name in enumerate(names)]
@@ -177,12 +180,20 @@ class Client:
         for node in self.nodes:
             await node.gone()
 
+    def begin_task(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Runs work until it is done or the client ends."""
+        task = self.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
     def _shut(self) -> None:
         if self.is_shut:
             return
         self.is_shut = self._closing = True
         if self._watch is not None:
             self._watch.cancel()
+        for task in self._tasks:
+            task.cancel()
         for node in self.nodes:
             node.shut()
         if self._spool is not None:
@@ -232,18 +243,21 @@ class Client:
 
     async def reserve(
         self, budget: int | str, amount: Amount | str | Decimal | int, unit: str | None = None, *, user: int = 0, request_id: int = 0,
-        timeout: float | None = None, retry: bool = False, confirm: bool = False,
+        timeout: float | None = None, retry: bool = False, confirm: bool = False, confirm_ms: int | None = None, renew: bool = False,
     ) -> Hold | Refused:  # fmt: skip
         """Asks for an amount: a Hold, or a Refused with the verdict, which is false.
 
         After the timeout (seconds; 20 ms by default) the verdict is TIMEOUT, and a grant that comes later is released by the library.
         With ``confirm`` the hold is confirmed at once, for work of unknown length: it lives for an hour and not for seconds. The timeout
         covers the confirm, too, and is 1 s by default; a hold that is not confirmed by then is released.
+        ``confirm_ms``: confirmed, and ended after so long, where the client is gone by then; with ``renew`` the client moves that end on
+        until the hold is settled or released. A node that is too old for that confirms alone.
         Nothing is asked twice; with ``retry`` the ask is repeated on its connection, under the same request id, while no answer comes.
         Asks that are made at the same time share a frame. The budget is a number or a handle: the library asks each node once for a
         handle's number. A float is a TypeError, a text that is no amount an AmountError.
         """
         began = time.perf_counter()
+        confirm |= confirm_ms is not None
         deadline = self._deadline(timeout, confirm)
         exact = _amount(amount, unit)
         _check(exact.base)
@@ -251,7 +265,10 @@ class Client:
         if isinstance(budget, str) and answer.verdict == Verdict.UNKNOWN_BUDGET and await self._stands_for_another(budget, deadline):
             answer = await self._reserve(budget, exact, user, request_id, deadline, retry)
         self._observe("reserve", answer.verdict, began)
-        return await self._confirmed(answer, deadline) if answer and confirm else answer
+        if answer and confirm:
+            answer = await self._confirmed(answer, deadline, confirm_ms)
+        self._renewed(answer, confirm_ms if renew else None)
+        return answer
 
     def _deadline(self, timeout: float | None, confirm: bool = False) -> Deadline:
         """When an ask is late that is made now: what the caller says, else what the options say, else the default."""
@@ -259,10 +276,19 @@ class Client:
         default = CONFIRM_TIMEOUT if confirm else TIMEOUT
         return Deadline(default if given is None else given)
 
-    async def _confirmed(self, hold: Hold, deadline: Deadline) -> Hold | Refused:
+    async def _confirmed(self, hold: Hold, deadline: Deadline, confirm_ms: int | None) -> Hold | Refused:
         """Confirms a hold that was just granted; one that cannot be confirmed in time is released."""
         verdict = Verdict.PENDING
         try:
+            if confirm_ms is not None:
+                with contextlib.suppress(WeirError):
+                    verdict = (await self.extend(hold, confirm_ms, timeout=deadline.left())).verdict
+                if verdict == Verdict.EXTENDED:
+                    verdict = Verdict.CONFIRMED
+                    return hold
+                if verdict != Verdict.UNSUPPORTED:
+                    return Refused(Verdict.TIMEOUT if verdict == Verdict.PENDING else verdict)
+                verdict = Verdict.PENDING
             job = self.begin(wire.CONFIRM, hold, 0)
             while verdict == Verdict.PENDING and not self.is_shut and (left := deadline.left()):
                 verdict = (await job.wait(left)).verdict
@@ -306,16 +332,75 @@ class Client:
             return _mismatch(exact, connection.node, name)
         return Refused(VERDICTS[code]) if code else Hold(self, connection.node, token, exact, request_id)
 
-    async def extend(self, hold: Hold, confirm_ms: int, *, timeout: float | None = None) -> bool:
+    async def extend(self, hold: Hold, confirm_ms: int, *, timeout: float | None = None) -> Extended:
         """See ``Hold.extend``."""
-        raise ValueError("extend needs the JSON door")
+        if not 0 < confirm_ms < 2**32:
+            raise ValueError(f"confirm_ms of {confirm_ms}: expected 1000 to the node's billing time, in milliseconds")
+        began, deadline, tries = time.perf_counter(), self._deadline(timeout, True), 0
+        foreign: set[int] = set()
+        while not self._closing:
+            extended = await self._extend(hold, confirm_ms, deadline, foreign)
+            if extended is not None:
+                self._observe("extend", extended.verdict, began)
+                return extended
+            tries += 1
+            if not deadline.left():
+                raise WeirError("the hold may not be extended: no answer in time")
+            await asyncio.sleep(min(backoff(tries), deadline.left()))
+        raise ClosedError("the client was closed")
+
+    async def _extend(self, hold: Hold, confirm_ms: int, deadline: Deadline, foreign: set[int]) -> Extended | None:
+        """Asks a node for a later end, but those where the token is foreign; None: to be repeated."""
+        node = self.choose(foreign, hold._node)
+        connection = node.pick() if node is not None else None
+        if node is None or connection is None:
+            if node is not None:
+                node.open()
+            return None
+        if connection.version < wire.EXTEND_VERSION:
+            return Extended(Verdict.UNSUPPORTED)
+        future = connection.extend(hold.token_bytes, confirm_ms)
+        timer = Deadline(min(deadline.left(), self.options.answer_wait)).end(future, Extended(Verdict.TIMEOUT))
+        try:
+            said = await future
+        finally:
+            timer.cancel()
+        if said.verdict == Verdict.CUT_OFF:
+            node.put_last()
+        if said.verdict == Verdict.FOREIGN and node is not hold._node:
+            foreign.add(node.index)
+            return said if len(foreign) == len(self.nodes) else None
+        return said if isinstance(said, Extended) and said.verdict not in UNANSWERED else None
+
+    def _renewed(self, hold: Hold | Refused, confirm_ms: int | None) -> None:
+        """Begins to move the end of a hold on, if it is one."""
+        if confirm_ms is not None and isinstance(hold, Hold):
+            self.begin_task(self._renew(weakref.ref(hold), confirm_ms))
+
+    async def _renew(self, of: weakref.ref[Hold], confirm_ms: int) -> None:
+        """Moves the end of a hold on, three times as often as it has to, while somebody has the hold."""
+        while True:
+            await asyncio.sleep(confirm_ms / 3000)
+            hold = of()
+            if hold is None or hold._end is not None or not hold._owned or self._closing:
+                return
+            try:
+                extended = await self.extend(hold, confirm_ms, timeout=confirm_ms / 3000)
+                if extended.verdict == Verdict.UNSUPPORTED:
+                    return  # it has the node's own time
+                if not extended:
+                    self.log.warning("hold %s is not renewed: it is over", hold.amount)
+                    return
+            except WeirError as error:
+                self.log.warning("hold %s was not renewed yet: %s", hold.amount, error)
+            del hold
 
     def hold(
         self, budget: int | str, most: Amount | str | Decimal | int, unit: str | None = None, *, timeout: float | None = None
     ) -> AbstractAsyncContextManager[Hold]:
         """Reserves for the work of an ``async with``: confirmed at once, released where nothing was settled, also by an exception.
 
-        Over JSON the hold ends a minute after its program does: the client renews it. ``most`` is an amount, or text such as ``"0.02/USDn"``. A refusal is a RefusedError.
+        The hold ends a minute after its program does: the client renews it. ``most`` is an amount, or text such as ``"0.02/USDn"``. A refusal is a RefusedError.
         """
         from ._work import hold
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import struct
 import time
 from collections import deque
@@ -45,6 +46,24 @@ class Found(NamedTuple):
     """What it counts in."""
 
 
+class Extended(NamedTuple):
+    """What became of a later end. It is true where the hold has it."""
+
+    verdict: Verdict
+    """EXTENDED, or why not."""
+    repeat: bool = False
+    """The end was as late before."""
+    deadline: datetime.datetime | None = None
+    """When the hold ends; None unless extended."""
+
+    def __bool__(self) -> bool:
+        return self.verdict == Verdict.EXTENDED
+
+
+def _at_ms(ms: int) -> datetime.datetime:
+    return datetime.datetime.fromtimestamp(0, datetime.timezone.utc) + datetime.timedelta(milliseconds=ms)
+
+
 class Call:
     """A caller that waits for answers to its asks in one frame."""
 
@@ -74,12 +93,13 @@ class Call:
 class Flight:
     """One frame on its way."""
 
-    __slots__ = ("entries", "flags", "given_up", "handle", "jobs", "lane", "lookups", "parts", "sent_at")
+    __slots__ = ("entries", "extends", "flags", "given_up", "handle", "jobs", "lane", "lookups", "parts", "sent_at")
 
-    def __init__(self, flags: int, handle: bytes = b"") -> None:
-        # A question for the budget of a handle; such frames have neither parts nor jobs.
+    def __init__(self, flags: int, handle: bytes = b"", extends: bytes = b"") -> None:
+        # A question for the budget of a handle, or for a later end; such frames have neither parts nor jobs.
         self.handle = handle
-        self.lookups: set[asyncio.Future[Found]] = set()
+        self.extends = extends
+        self.lookups: set[asyncio.Future[Any]] = set()
         self.flags = flags
         self.entries = bytearray()
         # Asks: who waits for which entries, in order.
@@ -94,8 +114,8 @@ class Flight:
         """Whether anybody still waits for the answer to a frame of asks or to a question."""
         return any(not call.future.done() for call, _ in self.parts) or any(not future.done() for future in self.lookups)
 
-    def found(self, found: Found) -> None:
-        """Answers all who asked for the budget."""
+    def found(self, found: Found | Extended) -> None:
+        """Answers all who asked the question."""
         for future in self.lookups:
             if not future.done():
                 future.set_result(found)
@@ -223,6 +243,13 @@ class Connection(asyncio.Protocol):
             code, budget, unit = wire.found(message)
             if flight is not None:
                 flight.found(Found(VERDICTS[code], budget, unit_of(unit)))
+        elif message.template == wire.EXTENDED:
+            ends = list(wire.entries(message, wire.EXTENSION))
+            flight = self._land(message.number)
+            if flight is not None and ends:
+                code, flags, end = ends[0]
+                verdict = VERDICTS[code]
+                flight.found(Extended(verdict, bool(flags & wire.REPEAT), _at_ms(end) if verdict == Verdict.EXTENDED else None))
 
     def _welcome(self, welcome: wire.Welcome) -> None:
         if self.welcomed.done():
@@ -334,6 +361,14 @@ class Connection(asyncio.Protocol):
             self._send(flight)
         return future
 
+    def extend(self, token: bytes, confirm_ms: int) -> asyncio.Future[Any]:
+        """Asks for a later end of a hold: an Extended, or Found with the verdict where there was no answer."""
+        future: asyncio.Future[Any] = self.loop.create_future()
+        flight = Flight(0, extends=wire.EXTENDING.pack(token, confirm_ms))
+        flight.lookups.add(future)
+        self._send(flight)
+        return future
+
     def _found(self, flight: Flight, future: asyncio.Future[Found]) -> None:
         flight.lookups.discard(future)
         if not flight.lookups and self._finding.get(flight.handle) is flight:
@@ -394,6 +429,8 @@ class Connection(asyncio.Protocol):
         assert self._transport is not None
         if flight.handle:
             self._transport.write(wire.find(self._number, flight.handle, self.version))
+        elif flight.extends:
+            self._transport.write(wire.extend(self._number, flight.extends, self.version))
         elif flight.jobs:
             self._transport.write(wire.resolve(self._number, bytes(flight.entries), self.version))
         else:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from ._client import Client
+    from ._connection import Extended
     from ._node import Node
 
 
@@ -90,10 +91,11 @@ class Hold:
         """
         return await self._client.begin(wire.CONFIRM, self, 0).wait(timeout)
 
-    async def extend(self, confirm_ms: int, *, timeout: float | None = None) -> bool:
+    async def extend(self, confirm_ms: int, *, timeout: float | None = None) -> Extended:
         """Moves the end of the hold to so many milliseconds from now, unless it is later already; an unconfirmed one is confirmed by it.
 
-        False: the hold is settled, released or over. It is repeated until it is answered; a WeirError after the timeout. JSON door only.
+        The answer is false where the hold is settled, released or over, or where a batch door is too old for it. It is repeated until it
+        is answered; a WeirError after the timeout, 1 s by default.
         """
         return await self._client.extend(self, confirm_ms, timeout=timeout)
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import datetime
 import os
 import time
-import weakref
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, cast
 
 from ._amount import Amount
 from ._client import Client, _amount, _check
+from ._connection import Extended
 from ._deadline import Deadline
 from ._hold import Hold, Refused
 from ._http import Answer, HttpNode, Late, Unsent
@@ -23,7 +24,7 @@ from ._wire import ACTIONS, RELEASE, SETTLE
 
 if TYPE_CHECKING:
     import logging
-    from collections.abc import Coroutine, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from ._client import Ask, Options
 
@@ -43,7 +44,6 @@ class JsonClient(Client):
         if options.spool is not None:
             raise ValueError("a spool needs the batch door: a settlement over JSON names its unit, which the file does not have")
         super().__init__(addresses, options, log)
-        self._tasks: set[asyncio.Task[Any]] = set()
 
     def _nodes(self, names: list[str]) -> list[Any]:
         self.doors = [HttpNode(at, name, self.options.auth, self.options.tls) for at, name in enumerate(names)]
@@ -68,17 +68,9 @@ class JsonClient(Client):
 
     async def _end(self) -> None:
         self._shut()
-        for task in self._tasks:
-            task.cancel()
         for door in self.doors:
             door.shut()
         await asyncio.sleep(0)
-
-    def begin_task(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Runs work until it is done or the client ends."""
-        task = self.loop.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     # --- asking ---
 
@@ -102,39 +94,23 @@ class JsonClient(Client):
         answer = await self._ask("/v1/reserve", body, self._deadline(timeout), exact)
         (hold,) = answer if isinstance(answer, list) else [answer]
         self._observe("reserve", hold.verdict, began)
-        if renew and confirm_ms is not None and isinstance(hold, Hold):
-            self.begin_task(self._renew(weakref.ref(hold), confirm_ms))
+        self._renewed(hold, confirm_ms if renew else None)
         return hold
 
-    async def extend(self, hold: Hold, confirm_ms: int, *, timeout: float | None = None) -> bool:
-        deadline, tries = self._deadline(timeout), 0
-        while True:
-            door = cast("HttpNode | None", hold._node) or self.choose_door(None)
-            try:
-                answer = await door.call("/v1/extend", {"token": hold.token, "confirm_ms": confirm_ms}, deadline)
-                if answer.status not in _MOVED:
-                    return answer.status == 200
-            except OSError as error:
-                self.log.debug("an extend is repeated: %s", error)
-            tries += 1
-            if not deadline.left():
-                raise WeirError("the hold may not be extended: no answer in time")
-            await asyncio.sleep(min(backoff(tries), deadline.left()))
-
-    async def _renew(self, of: weakref.ref[Hold], confirm_ms: int) -> None:
-        """Moves the end of a hold on, three times as often as it has to, while somebody has the hold."""
-        while True:
-            await asyncio.sleep(confirm_ms / 3000)
-            hold = of()
-            if hold is None or hold._end is not None or not hold._owned or self._closing:
-                return
-            try:
-                if not await self.extend(hold, confirm_ms, timeout=confirm_ms / 3000):
-                    self.log.warning("hold %s is not renewed: it is over", hold.amount)
-                    return
-            except WeirError as error:
-                self.log.warning("hold %s was not renewed yet: %s", hold.amount, error)
-            del hold
+    async def _extend(self, hold: Hold, confirm_ms: int, deadline: Deadline, foreign: set[int]) -> Extended | None:
+        door = cast("HttpNode | None", hold._node) or self.choose_door(None)
+        try:
+            answer = await door.call("/v1/extend", {"token": hold.token, "confirm_ms": confirm_ms}, deadline)
+        except OSError as error:
+            self.log.debug("an extend is repeated: %s", error)
+            return None
+        if answer.status in _MOVED:
+            return None
+        verdict = _refusal(answer).verdict
+        if verdict != Verdict.EXTENDED:
+            return Extended(verdict)
+        deadline_at = datetime.datetime.fromisoformat(answer.body["deadline"].replace("Z", "+00:00"))
+        return Extended(verdict, answer.body["repeat"], deadline_at)
 
     async def reserve_all(self, asks: Iterable[Ask], *, timeout: float | None = None) -> list[Hold | Refused]:
         began = time.perf_counter()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ._amount import Amount
 from ._client import Ask, Client, connect
+from ._connection import Extended
 from ._hold import Hold, Refused
 from ._settle import Outcome
 from ._verdict import ClosedError, Verdict
@@ -58,7 +59,7 @@ class SyncHold:
         """See ``Hold.confirm``."""
         return self._client._run(self._hold.confirm(timeout=timeout))
 
-    def extend(self, confirm_ms: int, *, timeout: float | None = None) -> bool:
+    def extend(self, confirm_ms: int, *, timeout: float | None = None) -> Extended:
         """See ``Hold.extend``."""
         return self._client._run(self._hold.extend(confirm_ms, timeout=timeout))
 

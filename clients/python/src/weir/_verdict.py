@@ -30,12 +30,13 @@ class Verdict(enum.IntEnum):
     JOURNAL = 14
     CUT_OFF = 15
     WINDOW_EXHAUSTED = 16
-    # Answers to a confirm, a settle or a release; from EXPIRED on nothing was booked.
+    # Answers to a confirm, a settle, a release or a later end; from EXPIRED on nothing was booked.
     CONFIRMED = 32
     SETTLED = 33
     SETTLED_OVER = 34
     SETTLED_LATE = 35
     RELEASED = 36
+    EXTENDED = 37
     EXPIRED = 40
     ALREADY_SETTLED = 41
     ALREADY_RELEASED = 42
@@ -54,7 +55,7 @@ class Verdict(enum.IntEnum):
     """The caller's wait for a settlement ended before its answer; the client goes on repeating it."""
 
     UNSUPPORTED = 262
-    """The node is too old to know budgets by their handles."""
+    """The node is too old to know budgets by their handles, or later ends."""
 
     @classmethod
     def _missing_(cls, value: object) -> Verdict | None:
@@ -70,8 +71,8 @@ class Verdict(enum.IntEnum):
 
     @property
     def booked(self) -> bool:
-        """Whether a confirm, settle or release took effect."""
-        return 32 <= self <= 36
+        """Whether a confirm, settle, release or later end took effect."""
+        return 32 <= self <= 37
 
 
 UNANSWERED = frozenset(

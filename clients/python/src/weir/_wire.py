@@ -11,15 +11,17 @@ from ._verdict import WeirError, WrongDoorError
 SCHEMA = 7700
 SBE_LITTLE = 0xEB50
 VERSION_MIN = 2
-VERSION_MAX = 3
+VERSION_MAX = 4
 FIND_VERSION = 3
 """The first version that knows handles."""
+EXTEND_VERSION = 4
+"""The first that knows later ends."""
 
 HEADER = 14
 TOKEN = 32
 
 HELLO, WELCOME, DECIDE, DECIDED, RESOLVE, RESOLVED, REFUSED, PING, PONG = range(1, 10)
-FIND, FOUND = 14, 15
+FIND, FOUND, EXTEND, EXTENDED = 14, 15, 16, 17
 
 REMEMBER = 1
 AWAIT_FILL = 2
@@ -46,9 +48,13 @@ DECISION = struct.Struct("<32sB")
 """Token, verdict."""
 RESOLUTION = struct.Struct("<BB")
 """Verdict, flags."""
+EXTENDING = struct.Struct("<32sI")
+"""Token, milliseconds from now."""
+EXTENSION = struct.Struct("<BBQ")
+"""Verdict, flags, the end in milliseconds since 1970."""
 
 # Bytes that a root block has at least: those of its first version.
-_ROOTS = {WELCOME: _WELCOME.size, DECIDED: 12, RESOLVED: 8, REFUSED: 9, PONG: 16, FOUND: _FOUND.size}
+_ROOTS = {WELCOME: _WELCOME.size, DECIDED: 12, RESOLVED: 8, REFUSED: 9, PONG: 16, FOUND: _FOUND.size, EXTENDED: 8}
 
 
 class ProtocolError(WeirError):
@@ -92,6 +98,11 @@ def ping(number: int, version: int) -> bytes:
 def find(number: int, handle: bytes, version: int) -> bytes:
     """Which budget has this handle?"""
     return frame(FIND, version, _NUMBER.pack(number), _data(handle))
+
+
+def extend(number: int, holds: bytes, version: int) -> bytes:
+    """A frame of later ends, which are packed already."""
+    return framed(EXTEND, version, 8, _RESOLVE.pack(number, EXTENDING.size, len(holds) // EXTENDING.size) + holds)
 
 
 class Message(NamedTuple):

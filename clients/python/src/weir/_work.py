@@ -15,15 +15,14 @@ from typing import Any, TypeVar
 from ._amount import Amount
 from ._client import Client
 from ._hold import Hold, Refused
-from ._json import JsonClient
 from ._sync import SyncClient, SyncHold, connect_sync
 from ._verdict import WeirError
 
 F = TypeVar("F", bound=Callable[..., Any])
 RELEASE_WAIT = 5.0
 """How long the end of a block waits until its money is back, in seconds; the client goes on."""
-RENEWED_MS = 60_000
-"""How long after its program work keeps its money, in milliseconds, over JSON."""
+RENEWED: dict[str, Any] = {"confirm_ms": 60_000, "renew": True}
+"""How work is held: with an end a minute ahead, which the client moves on."""
 _default: tuple[int, SyncClient] | None = None
 
 
@@ -50,11 +49,6 @@ def handle_part(value: str) -> str:
     return re.sub(plain, lambda one: "".join(f":{byte:02X}" for byte in one[0].encode("utf-8", "surrogatepass")), value, flags=re.DOTALL)
 
 
-def renewed(client: Client) -> dict[str, Any]:
-    """How work is held: over JSON with an end a minute ahead, which the client moves on."""
-    return {"confirm_ms": RENEWED_MS, "renew": True} if isinstance(client, JsonClient) else {"confirm": True}
-
-
 def amount_of(most: Amount | str | Decimal | int, unit: str | None) -> Amount:
     """An amount, or text such as ``"0.02/USDn"``."""
     if isinstance(most, Amount):
@@ -71,7 +65,7 @@ async def hold(
     client: Client, budget: int | str, most: Amount | str | Decimal | int, unit: str | None = None, *, timeout: float | None = None
 ) -> AsyncIterator[Hold]:
     """See ``Client.hold``."""
-    answer = await client.reserve(budget, amount_of(most, unit), timeout=timeout, **renewed(client))
+    answer = await client.reserve(budget, amount_of(most, unit), timeout=timeout, **RENEWED)
     if isinstance(answer, Refused):
         raise RefusedError(budget, answer)
     try:
@@ -86,7 +80,7 @@ def sync_hold(
     client: SyncClient, budget: int | str, most: Amount | str | Decimal | int, unit: str | None = None, *, timeout: float | None = None
 ) -> Iterator[SyncHold]:
     """See ``Client.hold``."""
-    answer = client.reserve(budget, amount_of(most, unit), timeout=timeout, **renewed(client._client))
+    answer = client.reserve(budget, amount_of(most, unit), timeout=timeout, **RENEWED)
     if isinstance(answer, Refused):
         raise RefusedError(budget, answer)
     try:

@@ -24,7 +24,7 @@ from ._hold import Hold
 from ._settle import Outcome
 from ._sync import SyncClient
 from ._verdict import UNANSWERED, WeirError
-from ._work import RELEASE_WAIT, amount_of, default, handle_part, renewed
+from ._work import RELEASE_WAIT, RENEWED, amount_of, default, handle_part
 
 T = TypeVar("T")
 
@@ -65,7 +65,7 @@ class Budget:
         """Runs around the route."""
         weir, budget = self._weir or default(), self._handle(request)
         try:
-            answer = await _run(weir, weir._client.reserve(budget, self._most, **renewed(weir._client)))
+            answer = await _run(weir, weir._client.reserve(budget, self._most, **RENEWED))
         except WeirError as error:
             raise HTTPException(503, f"budget {budget} cannot be asked: {error}", {"Retry-After": "1"}) from error
         if not isinstance(answer, Hold):

@@ -25,7 +25,7 @@ from ._amount import unit_decimals
 from ._hold import Hold, Refused
 from ._sync import SyncClient
 from ._verdict import UNANSWERED, Verdict, WeirError
-from ._work import default, handle_part, renewed
+from ._work import RENEWED, default, handle_part
 
 log = logging.getLogger("weir")
 T = TypeVar("T")
@@ -130,7 +130,7 @@ class Guard:
     async def reserve(self, budget: str, most: Decimal) -> Hold | Refused:
         """Holds an amount of the guard's unit."""
         client = (self._weir or default())._client
-        return await client.reserve(budget, most, self._unit, **renewed(client))
+        return await client.reserve(budget, most, self._unit, **RENEWED)
 
     async def begin(self, plan: Plan) -> Hold | Denied:
         """Reserves, or says why not."""

@@ -162,7 +162,7 @@ impl Driver {
                 let base = text(&step["base"]).parse().unwrap();
                 expect(step, &json!({ "text": unit.format(Amount::new(base)) }))
             }
-            call @ ("reserve" | "reserve_all" | "confirm" | "settle" | "release") => {
+            call @ ("reserve" | "reserve_all" | "confirm" | "extend" | "settle" | "release") => {
                 self.call(call, step)
             }
             unknown => Err(format!("no step is called {unknown:?}")),
@@ -335,6 +335,15 @@ fn resolve(holds: &Holds, action: &str, step: &Value) -> Result<Value, Error> {
     let name = text(&step["hold"]);
     let mut hold = holds.lock().unwrap().remove(name).unwrap();
     let wait = ms(&step["wait_ms"], 30_000);
+    if action == "extend" {
+        let extended = hold.extend_within(ms(&step["confirm_ms"], 0), wait);
+        holds.lock().unwrap().insert(name.to_string(), hold);
+        let extended = extended?;
+        let (verdict, deadline_ms) = (extended.verdict.name(), extended.deadline_ms);
+        return Ok(
+            json!({ "verdict": verdict, "repeat": extended.repeat, "deadline_ms": deadline_ms }),
+        );
+    }
     let outcome = match action {
         "confirm" => hold.resolve_within(Action::Confirm, Amount::new(0), wait),
         "release" => hold.resolve_within(Action::Release, Amount::new(0), wait),

@@ -14,7 +14,7 @@ counters! {
     } also {
         /// Asks by verdict.
         pub verdicts: Vec<AtomicU64>,
-        /// Confirms, settles and releases by verdict.
+        /// Confirms, extends, settles and releases by verdict.
         pub resolved: Vec<AtomicU64>,
         /// Frames refused by reason.
         pub(crate) refused: Vec<AtomicU64>,

@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use access::{LiveTokens, Principal};
 use door_transport::{ConnId, Out, Peer, Step};
 use ledger::{
-    Amount, Answer as Remembrance, Door as Origins, Hold, Origin, Recall, Remembered, Request,
-    Resolution,
+    Amount, Answer as Remembrance, Door as Origins, Handled, Hold, Origin, Recall, Remembered,
+    Request, Resolution, TimedAnswer, TimedAsk, TimedRefusal,
 };
 use weir_config::config::Config;
 use weir_door::{Door, DoorOutbox, Entrance, Heard, Outcomes, RequestKind, WorkerCounters};
@@ -24,7 +24,8 @@ use weir_till::{
     stages::{JudgePart, WorkerStage},
 };
 use wire::{
-    BudgetName, Decide, Message, Reason, Resolve, Verdict, decide, decided, resolve, welcome,
+    BudgetName, Decide, Extend, Message, Reason, Resolve, Verdict, decide, decided, extend,
+    resolve, welcome,
 };
 
 use self::answers::write_answer;
@@ -67,6 +68,9 @@ impl BatchTerms {
         }
     }
 }
+
+/// The shortest time that a hold is given with `Extend`, ms.
+const CONFIRM_MS_MIN: u32 = 1_000;
 
 /// One worker's side of the door.
 pub struct BatchDoor {
@@ -124,6 +128,17 @@ impl BatchDoor {
             finding: Pending::new(OPENINGS_MAX + 1),
             verdicts: [0; 256],
         }
+    }
+
+    /// The bank's answer to a later end.
+    fn extended(&mut self, reply: Reply, answer: TimedAnswer) {
+        let (verdict, end) = match answer {
+            Ok(timed) => (Verdict::Extended, (timed.until_ms, timed.judged == Handled::Before)),
+            Err(TimedRefusal::No(why)) => (why, (0, false)),
+            // Of asks alone.
+            Err(_) => (Verdict::TooOld, (0, false)),
+        };
+        self.resolving.answer_extend(reply, verdict, end);
     }
 
     /// Frames that came in this wake-up wait for the bank's word on what was wanted for them.
@@ -224,6 +239,7 @@ impl Door for BatchDoor {
     ) {
         match heard {
             Heard::Echo(reply) => self.parking.frames.reached(reply.number()),
+            Heard::Timed(reply, answer) => self.extended(reply, answer),
             Heard::Answer(id, answer) => _ = outbox.with(id, |_, out| write_answer(out, answer)),
             Heard::Budget(reply, opened) => {
                 let Some((conn, frame)) = self.finding.close(reply.index) else { return };
@@ -528,6 +544,29 @@ impl BatchGate<'_> {
         };
         self.door.resolving.answer(place, refused, false);
     }
+
+    fn extend_one(&mut self, place: Reply, hold: &extend::Hold) -> Result<(), Verdict> {
+        let (ms, most) = (hold.confirm_ms(), self.till.facts.billing_ms);
+        if !(CONFIRM_MS_MIN.min(most)..=most).contains(&ms) {
+            return Err(Verdict::BadAmount);
+        }
+        let hold = self.till.open_token(hold.token())?;
+        let until_ms = self.till.at.now_ms + u64::from(ms);
+        let ask = TimedAsk::Extend { hold, until_ms, confirms: false };
+        let origin = Origin { door: Origins::Batch, request_id: 0 };
+        // As for resolves: scopes do not limit it.
+        self.till.timed(place, None, ask, origin, None);
+        Ok(())
+    }
+
+    /// May holds become anything? Why all of a frame are refused: no frame is because another node may be the bank, so that each client goes
+    /// there.
+    fn taken(&self) -> Result<Option<Verdict>, Reason> {
+        match self.till.sealing().err() {
+            Some(Verdict::Journal) => Err(Reason::Journal),
+            refused => Ok(refused),
+        }
+    }
 }
 
 fn budget_of(made: Made) -> Budget {
@@ -637,11 +676,7 @@ impl Gate for BatchGate<'_> {
     }
 
     fn resolve(&mut self, conn: ConnId, batch: &Resolve<'_>) -> Result<(), Reason> {
-        // No frame is refused because another node may be the bank: each entry is told, so that its client goes there.
-        let refused = self.till.sealing().err();
-        if refused == Some(Verdict::Journal) {
-            return Err(Reason::Journal);
-        }
+        let refused = self.taken()?;
         let resolves = batch.resolves();
         let index = self
             .door
@@ -657,6 +692,22 @@ impl Gate for BatchGate<'_> {
             }
         }
         self.till.lap(WorkerStage::Resolve, resolves.len());
+        Ok(())
+    }
+
+    #[cold]
+    fn extend(&mut self, conn: ConnId, batch: &Extend<'_>) -> Result<(), Reason> {
+        let refused = self.taken()?;
+        let (holds, frame) = (batch.holds(), batch.frame());
+        let index = self.door.resolving.open_extends(conn.to_bits(), frame, holds.len());
+        let index = index.ok_or(Reason::Busy)?;
+        for (entry, hold) in (0..).zip(holds.iter()) {
+            let reply = Reply { door: self.door.number, index, entry };
+            if let Err(why) = refused.map_or_else(|| self.extend_one(reply, hold), Err) {
+                self.door.resolving.answer_extend(reply, why, (0, false));
+            }
+        }
+        self.till.lap(WorkerStage::Resolve, holds.len());
         Ok(())
     }
 

@@ -1,8 +1,8 @@
-//! Frames of resolves that wait for the bank's answers.
+//! Frames of resolves, and of later ends, that wait for the bank's answers.
 
 use door_transport::Out;
 use weir_till::{Pending, Reply};
-use wire::{ResolvedFlags, Verdict, resolved};
+use wire::{ResolvedFlags, Verdict, extended, resolved};
 
 /// A frame of resolves and the answers to it so far.
 #[derive(Debug, Default)]
@@ -12,15 +12,29 @@ pub(crate) struct Batch {
     frame: u64,
     left: usize,
     answers: Vec<resolved::Answer>,
+    /// Of a frame of later ends; it has no other answers.
+    extended: Vec<extended::Answer>,
 }
 
 impl Batch {
     /// Writes the whole answer.
     pub(crate) fn write(&self, out: &mut Out<'_>) {
+        if !self.extended.is_empty() {
+            return self.write_extended(out);
+        }
         let block = resolved::Block::new(self.frame);
         let len = resolved::encoded_len(self.answers.len());
         crate::write(out, len, |buf| {
             Ok(resolved::encode(buf, &block)?.answers(&self.answers)?.finish())
+        });
+    }
+
+    #[cold]
+    fn write_extended(&self, out: &mut Out<'_>) {
+        let block = extended::Block::new(self.frame);
+        let len = extended::encoded_len(self.extended.len());
+        crate::write(out, len, |buf| {
+            Ok(extended::encode(buf, &block)?.answers(&self.extended)?.finish())
         });
     }
 }
@@ -53,6 +67,15 @@ impl Resolving {
         self.frames.open(batch)
     }
 
+    /// The same for a frame of later ends.
+    pub(crate) fn open_extends(&mut self, conn: u64, frame: u64, entries: usize) -> Option<u32> {
+        let index = self.open(conn, frame, entries)?;
+        let batch = self.frames.get_mut(index).expect("just opened");
+        let empty = extended::Answer::new(Verdict::Busy, ResolvedFlags::default(), 0);
+        batch.extended.resize(entries, empty);
+        Some(index)
+    }
+
     /// Takes the answer to one entry.
     #[inline]
     pub(crate) fn answer(&mut self, place: Reply, verdict: Verdict, repeat: bool) {
@@ -66,8 +89,18 @@ impl Resolving {
         }
     }
 
+    /// The same of a later end.
+    pub(crate) fn answer_extend(&mut self, place: Reply, verdict: Verdict, end: (u64, bool)) {
+        let (deadline_ms, repeat) = end;
+        let batch = self.frames.get_mut(place.index).expect("answered once, while it waits");
+        let flags = if repeat { ResolvedFlags::REPEAT } else { ResolvedFlags::default() };
+        batch.extended[place.entry as usize] = extended::Answer::new(verdict, flags, deadline_ms);
+        self.answer(place, verdict, repeat);
+    }
+
     /// A frame that was answered; its memory is used again.
-    pub(crate) fn recycle(&mut self, batch: Batch) {
+    pub(crate) fn recycle(&mut self, mut batch: Batch) {
+        batch.extended.clear();
         self.spare.push(batch);
     }
 

@@ -200,6 +200,60 @@ fn asks_go_on_until_the_lease_is_over_and_then_all_is_cut_off() {
     assert_eq!(asked(&mut worker), Verdict::Granted);
 }
 
+/// A hold's later end goes to the bank, but for what no bank need see; without the journal nothing does.
+#[test]
+fn a_later_end_is_asked_of_the_bank() {
+    let mut worker = worker(probes(0, 0));
+    let ask = decide::Ask::new(1, 2, 10, 7, [0; 4], 0, 0);
+    let answer = answers(&mut worker, &[(DecideFlags::default(), vec![ask])]);
+    let Message::Decided(decided) = Message::decode(&answer).unwrap() else { unreachable!() };
+    let token = *decided.answers().get(0).unwrap().token();
+    let extend = |worker: &mut Bench, holds: &[(&[u8; 32], u32)]| {
+        let holds = holds.iter().map(|(token, ms)| extend::Hold::new(**token, *ms));
+        let holds: Vec<extend::Hold> = holds.collect();
+        let mut frame = vec![0; extend::encoded_len(holds.len())];
+        let encoder = extend::encode(&mut frame, &extend::Block::new(9)).unwrap();
+        encoder.holds(&holds).unwrap().finish();
+        let Message::Extend(batch) = Message::decode(&frame).unwrap() else { unreachable!() };
+        worker.gate().extend(ConnId::from_bits(5), &batch)
+    };
+    let holds = [
+        (&token, 999),
+        (&token, 1_000),
+        (&token, 3_600_000),
+        (&token, 3_600_001),
+        (&[0; 32], 1_000),
+    ];
+    extend(&mut worker, &holds).unwrap();
+    let asked: Vec<(u32, u64)> = worker
+        .till
+        .apart
+        .drain(..)
+        .map(|apart| match apart.message {
+            weir_till::ApartMessage::Timed(request) => match request.ask {
+                TimedAsk::Extend { until_ms, confirms: false, .. } => {
+                    (Reply::from_bits(request.reply).entry, until_ms - NOW_MS)
+                }
+                other => panic!("{other:?}"),
+            },
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(asked, [(1, 1_000), (2, 3_600_000)]);
+    let counts = |worker: &Bench, verdict: Verdict| {
+        worker.door.resolving.counts[usize::from(verdict.as_raw())]
+    };
+    assert_eq!((counts(&worker, Verdict::BadAmount), counts(&worker, Verdict::Foreign)), (2, 1));
+    let timed = ledger::Timed { verdict: Verdict::Confirmed, until_ms: 7, judged: Handled::Before };
+    let reply = |entry| Reply { door: 0, index: 0, entry };
+    worker.door.extended(reply(1), Ok(timed));
+    assert!(worker.door.resolving.frames.next_done().is_none());
+    worker.door.extended(reply(2), Err(TimedRefusal::No(Verdict::Busy)));
+    assert!(worker.door.resolving.frames.next_done().is_some());
+    worker.till.set_journal_fails(true);
+    assert_eq!(extend(&mut worker, &holds), Err(Reason::Journal));
+}
+
 /// The node's clock stands still for a day, as the system's time of day was a day ahead and was put right: purses want
 /// money, and what is counted is told.
 #[test]

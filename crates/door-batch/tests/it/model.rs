@@ -66,6 +66,7 @@ fn answer(frame: &[u8], greeted: bool) -> (Said, bool) {
         Message::Resolve(resolve) => {
             refused(batch(resolve.resolves().len()).unwrap_or(Reason::Busy))
         }
+        Message::Extend(extend) => refused(batch(extend.holds().len()).unwrap_or(Reason::Busy)),
         Message::Ping(ping) => (Said::Pong(ping.frame()), false),
         Message::BooksRequest(_) | Message::TotalsRequest(_) => refused(Reason::ShuttingDown),
         _ => refused(Reason::UnknownTemplate),

@@ -13,8 +13,8 @@ use door_transport::{
     Transport, Turn, choose, run,
 };
 use wire::{
-    Decide, DecideFlags, EncodeError, Reason, Resolve, Split, Verdict, decide, decided, frame,
-    hello, ping, resolve, welcome,
+    Decide, DecideFlags, EncodeError, Extend, Reason, Resolve, Split, Verdict, decide, decided,
+    frame, hello, ping, resolve, welcome,
 };
 
 /// Nothing here takes longer on a healthy machine.
@@ -93,6 +93,11 @@ impl Gate for Counting {
     /// Takes none: the answers would come from elsewhere.
     fn resolve(&mut self, _: ConnId, batch: &Resolve<'_>) -> Result<(), Reason> {
         self.0.lock().unwrap().resolves += batch.resolves().len();
+        Err(Reason::Busy)
+    }
+
+    fn extend(&mut self, _: ConnId, batch: &Extend<'_>) -> Result<(), Reason> {
+        self.0.lock().unwrap().resolves += batch.holds().len();
         Err(Reason::Busy)
     }
 

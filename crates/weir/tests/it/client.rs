@@ -5,8 +5,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use wire::{
-    Action, DecideFlags, EncodeError, Message, Reason, Split, Verdict, books_request, decide, find,
-    frame, hello, ping, resolve, totals_request,
+    Action, DecideFlags, EncodeError, Message, Reason, Split, Verdict, books_request, decide,
+    extend, find, frame, hello, ping, resolve, totals_request,
 };
 
 use crate::support::{PATIENCE, wait_for};
@@ -28,6 +28,7 @@ pub(crate) enum Reply {
     Welcome { version: u16, node: u16, batch_max: u16, worker: u16, frame_max: u32 },
     Decided { frame: u64, answers: Vec<(Verdict, Token)> },
     Resolved { frame: u64, answers: Vec<(Verdict, bool)> },
+    Extended { frame: u64, answers: Vec<(Verdict, bool, u64)> },
     Refused { frame: u64, reason: Reason, detail: String },
     Pong { frame: u64, now_ms: u64 },
     Books { frame: u64, more: bool, lines: Vec<BookLine> },
@@ -286,6 +287,20 @@ impl Client {
         self.resolve(token, amount, Action::Settle)
     }
 
+    /// Later ends of holds, in one frame: the verdict of each, whether its end stays, and its end.
+    pub(crate) fn extend(&mut self, holds: &[(Token, u32)]) -> Vec<(Verdict, bool, u64)> {
+        let sent = self.next_frame();
+        let holds: Vec<_> =
+            holds.iter().map(|(token, ms)| extend::Hold::new(*token, *ms)).collect();
+        self.send(&encoded(extend::encoded_len(holds.len()), |buf| {
+            Ok(extend::encode(buf, &extend::Block::new(sent))?.holds(&holds)?.finish())
+        }));
+        match self.receive() {
+            Reply::Extended { frame, answers } if frame == sent => answers,
+            other => panic!("{other:?}"),
+        }
+    }
+
     pub(crate) fn books(&mut self, from: u64, max: u16) -> (bool, Vec<BookLine>) {
         let sent = self.next_frame();
         self.send(&books_frame(sent, from, max));
@@ -313,6 +328,12 @@ pub(crate) fn reply(frame: &[u8]) -> Reply {
         Message::Resolved(m) => {
             let answers = m.answers().iter().map(|a| (a.verdict().unwrap(), a.flags().repeat()));
             Reply::Resolved { frame: m.frame(), answers: answers.collect() }
+        }
+        Message::Extended(m) => {
+            let told = |a: &wire::extended::Answer| {
+                (a.verdict().unwrap(), a.flags().repeat(), a.deadline_ms())
+            };
+            Reply::Extended { frame: m.frame(), answers: m.answers().iter().map(told).collect() }
         }
         Message::Refused(m) => Reply::Refused {
             frame: m.frame(),

@@ -2,6 +2,11 @@
 
 use serde_json::{Value, json};
 
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
+use wire::{Action, Verdict};
+
+use crate::client::Token;
 use crate::reconciling::reconcile;
 use crate::spend::{Caller, patient};
 use crate::support::{Setup, line, text, wait_for, wait_value};
@@ -188,6 +193,51 @@ fn a_confirmed_hold_has_the_end_that_it_is_given() {
     verdict(&caller.call("extend", &extend(&foreign, 5_000)), 403, "foreign");
     assert_eq!(caller.call("extend", &json!({"token": plain})).1["field"], "confirm_ms");
     assert_eq!(node.wait_budget(1, "the rest", |books| books.held == 1_000_000).settled, 400_000);
+}
+
+/// The holds of one door are those of the other: a token keeps its name when its hold gets an end of its own.
+#[test]
+fn the_batch_door_extends_the_same_holds() {
+    let node = tree().start();
+    let (mut client, mut caller) = (node.client(), Caller::to(&node));
+    let [first, second, plain] = [(); 3].map(|()| client.grant(1, 100_000));
+    let mut held = |budgets: Value, ms: u64| -> Token {
+        let body = json!({"budgets": budgets, "amount": "0.1", "confirm": true, "confirm_ms": ms});
+        let token = caller.call("reserve", &body).1["token"].as_str().map(str::to_string);
+        BASE64.decode(token.unwrap()).unwrap().try_into().unwrap()
+    };
+    let (both, short) = (held(json!([1, 2]), 9_000), held(json!([1, 2]), 3_000));
+    let (before, ms) = (now_ms(), [900_000, 999, 3_600_001, 5_000, 60_000]);
+    let of_each = [first, second, second, short, both];
+    let answers = client.extend(&of_each.into_iter().zip(ms).collect::<Vec<_>>());
+    let verdicts: Vec<_> = answers.iter().map(|(verdict, repeat, _)| (*verdict, *repeat)).collect();
+    let (done, wrong) = ((Verdict::Extended, false), (Verdict::BadAmount, false));
+    assert_eq!(verdicts, [done, wrong, wrong, done, done]);
+    for at in [0, 3, 4] {
+        let in_time = before + u64::from(ms[at])..=now_ms() + u64::from(ms[at]);
+        assert!(in_time.contains(&answers[at].2), "{at}: {answers:?}");
+    }
+    assert_eq!(client.extend(&[(first, 5_000)]), [(Verdict::Extended, true, answers[0].2)]);
+    let text = |token: &Token| json!({"token": BASE64.encode(token)});
+    let (status, confirmed) = caller.call("confirm", &text(&first));
+    assert_eq!((status, deadline_ms(&confirmed)), (200, answers[0].2), "{confirmed}");
+    assert_eq!(client.settle(both, 100_000), (Verdict::Settled, false));
+    assert_eq!(client.settle(first, 40_000), (Verdict::Settled, false));
+    assert_eq!(client.resolve(second, 0, Action::Release), (Verdict::Released, false));
+    assert_eq!(client.settle(plain, 1), (Verdict::Settled, false), "of a grant");
+    let (mut forged, foreign) = (short, [0; 32]);
+    forged[31] ^= 1;
+    let noes =
+        client.extend(&[first, both, second, plain, forged, foreign].map(|token| (token, 60_000)));
+    let noes: Vec<Verdict> = noes.into_iter().map(|(verdict, _, _)| verdict).collect();
+    let (settled, released) = (Verdict::AlreadySettled, Verdict::AlreadyReleased);
+    assert_eq!(noes, [settled, settled, released, settled, Verdict::Forged, Verdict::Foreign]);
+    // What is extended survives a crash, and is over at its end.
+    let node = node.restart();
+    let mut client = node.client();
+    wait_for("the end", || now_ms() > answers[3].2);
+    assert_eq!(client.extend(&[(short, 60_000)]), [(Verdict::Expired, false, 0)]);
+    assert_eq!(node.budget(1).settled, 140_001);
 }
 
 /// What a file says of such holds is booked as it is said, alive or expired, and once.

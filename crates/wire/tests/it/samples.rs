@@ -2,8 +2,8 @@
 
 use wire::{
     Action, DecideFlags, Eligibility, EncodeError, Reason, ResolvedFlags, Verdict, bid_context,
-    books, books_request, decide, decided, find, found, hello, ping, pong, refused, resolve,
-    resolved, totals, totals_request, welcome,
+    books, books_request, decide, decided, extend, extended, find, found, hello, ping, pong,
+    refused, resolve, resolved, totals, totals_request, welcome,
 };
 
 /// Name of the message (its module) and its whole frame.
@@ -14,7 +14,7 @@ type Writer = fn(&mut [u8]) -> Written;
 
 /// All messages of the schema, in its order.
 pub(crate) fn all() -> Vec<Sample> {
-    let writers: [(&'static str, Writer); 16] = [
+    let writers: [(&'static str, Writer); 18] = [
         ("hello", write_hello),
         ("welcome", write_welcome),
         ("decide", write_decide),
@@ -40,6 +40,18 @@ pub(crate) fn all() -> Vec<Sample> {
         ("found", |buf| {
             let block = found::Block::new(14, 1 << 62, *b"USDn", Verdict::Granted);
             Ok(found::encode(buf, &block)?.finish())
+        }),
+        ("extend", |buf| {
+            let holds = [extend::Hold::new(token(1), 60_000), extend::Hold::new(token(101), 0)];
+            Ok(extend::encode(buf, &extend::Block::new(16))?.holds(&holds)?.finish())
+        }),
+        ("extended", |buf| {
+            let (repeat, none) = (ResolvedFlags::REPEAT, ResolvedFlags::NONE);
+            let answers = [
+                extended::Answer::new(Verdict::Extended, repeat, 1_780_000_060_000),
+                extended::Answer::new(Verdict::BadAmount, none, 0),
+            ];
+            Ok(extended::encode(buf, &extended::Block::new(16))?.answers(&answers)?.finish())
         }),
         ("bid_context", write_bid_context),
     ];

@@ -5,6 +5,8 @@ import weir.wire.BooksDecoder;
 import weir.wire.BooksRequestDecoder;
 import weir.wire.DecideDecoder;
 import weir.wire.DecidedDecoder;
+import weir.wire.ExtendDecoder;
+import weir.wire.ExtendedDecoder;
 import weir.wire.FindDecoder;
 import weir.wire.FoundDecoder;
 import weir.wire.HelloDecoder;
@@ -79,6 +81,8 @@ final class Reader
             case TotalsDecoder.TEMPLATE_ID -> totals(buffer, header, fields);
             case FindDecoder.TEMPLATE_ID -> find(buffer, header, fields);
             case FoundDecoder.TEMPLATE_ID -> found(buffer, header, fields);
+            case ExtendDecoder.TEMPLATE_ID -> extend(buffer, header, fields);
+            case ExtendedDecoder.TEMPLATE_ID -> extended(buffer, header, fields);
             case BidContextDecoder.TEMPLATE_ID -> bidContext(buffer, header, fields);
             default -> throw new IllegalArgumentException("template id " + header.templateId());
         };
@@ -102,6 +106,8 @@ final class Reader
         Map.entry(TotalsDecoder.TEMPLATE_ID, "Totals"),
         Map.entry(FindDecoder.TEMPLATE_ID, "Find"),
         Map.entry(FoundDecoder.TEMPLATE_ID, "Found"),
+        Map.entry(ExtendDecoder.TEMPLATE_ID, "Extend"),
+        Map.entry(ExtendedDecoder.TEMPLATE_ID, "Extended"),
         Map.entry(BidContextDecoder.TEMPLATE_ID, "BidContext"));
 
     private static int hello(
@@ -320,6 +326,41 @@ final class Reader
         fields.put("budgetId", Values.unsigned(in.budgetId()));
         fields.put("unit", Values.bytes(4, in::getUnit));
         fields.put("verdict", Values.choice(in.verdict()));
+        return in.limit();
+    }
+
+    private static int extend(
+        final UnsafeBuffer buffer, final MessageHeaderDecoder header, final Map<String, Object> fields)
+    {
+        final ExtendDecoder in = new ExtendDecoder().wrapAndApplyHeader(buffer, Reader.FRAME_HEADER_LENGTH, header);
+        fields.put("frame", Values.unsigned(in.frame()));
+        final List<Object> holds = new ArrayList<>();
+        for (final ExtendDecoder.HoldsDecoder entry : in.holds())
+        {
+            final Map<String, Object> values = new LinkedHashMap<>();
+            values.put("token", Values.bytes(32, entry::getToken));
+            values.put("confirmMs", Values.unsigned(entry.confirmMs()));
+            holds.add(values);
+        }
+        fields.put("holds", holds);
+        return in.limit();
+    }
+
+    private static int extended(
+        final UnsafeBuffer buffer, final MessageHeaderDecoder header, final Map<String, Object> fields)
+    {
+        final ExtendedDecoder in = new ExtendedDecoder().wrapAndApplyHeader(buffer, Reader.FRAME_HEADER_LENGTH, header);
+        fields.put("frame", Values.unsigned(in.frame()));
+        final List<Object> answers = new ArrayList<>();
+        for (final ExtendedDecoder.AnswersDecoder entry : in.answers())
+        {
+            final Map<String, Object> values = new LinkedHashMap<>();
+            values.put("verdict", Values.choice(entry.verdict()));
+            values.put("flags", Values.signed(entry.flags().getRaw()));
+            values.put("deadlineMs", Values.unsigned(entry.deadlineMs()));
+            answers.add(values);
+        }
+        fields.put("answers", answers);
         return in.limit();
     }
 

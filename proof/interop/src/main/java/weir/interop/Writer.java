@@ -8,6 +8,8 @@ import weir.wire.DecideEncoder;
 import weir.wire.DecideFlagsEncoder;
 import weir.wire.DecidedEncoder;
 import weir.wire.EligibilityEncoder;
+import weir.wire.ExtendEncoder;
+import weir.wire.ExtendedEncoder;
 import weir.wire.FindEncoder;
 import weir.wire.FoundEncoder;
 import weir.wire.HelloEncoder;
@@ -73,6 +75,8 @@ final class Writer
             case "Totals" -> totals(buffer, header, fields);
             case "Find" -> find(buffer, header, fields);
             case "Found" -> found(buffer, header, fields);
+            case "Extend" -> extend(buffer, header, fields);
+            case "Extended" -> extended(buffer, header, fields);
             case "BidContext" -> bidContext(buffer, header, fields);
             default -> throw new IllegalArgumentException("message " + name);
         };
@@ -289,6 +293,39 @@ final class Writer
         out.budgetId(Values.number(fields, "budgetId"));
         out.putUnit(Values.hex(fields, "unit"), 0, 4);
         out.verdict(Verdict.valueOf(Values.label(fields, "verdict")));
+        return out.limit();
+    }
+
+    private static int extend(
+        final UnsafeBuffer buffer, final MessageHeaderEncoder header, final Map<String, Object> fields)
+    {
+        final ExtendEncoder out = new ExtendEncoder().wrapAndApplyHeader(buffer, Reader.FRAME_HEADER_LENGTH, header);
+        out.frame(Values.number(fields, "frame"));
+        final List<Map<String, Object>> holds = Values.entries(fields, "holds");
+        final ExtendEncoder.HoldsEncoder holdsOut = out.holdsCount(holds.size());
+        for (final Map<String, Object> entry : holds)
+        {
+            holdsOut.next();
+            holdsOut.putToken(Values.hex(entry, "token"), 0, 32);
+            holdsOut.confirmMs(Values.number(entry, "confirmMs"));
+        }
+        return out.limit();
+    }
+
+    private static int extended(
+        final UnsafeBuffer buffer, final MessageHeaderEncoder header, final Map<String, Object> fields)
+    {
+        final ExtendedEncoder out = new ExtendedEncoder().wrapAndApplyHeader(buffer, Reader.FRAME_HEADER_LENGTH, header);
+        out.frame(Values.number(fields, "frame"));
+        final List<Map<String, Object>> answers = Values.entries(fields, "answers");
+        final ExtendedEncoder.AnswersEncoder answersOut = out.answersCount(answers.size());
+        for (final Map<String, Object> entry : answers)
+        {
+            answersOut.next();
+            answersOut.verdict(Verdict.valueOf(Values.label(entry, "verdict")));
+            resolvedFlags(answersOut.flags(), Values.number(entry, "flags"));
+            answersOut.deadlineMs(Values.number(entry, "deadlineMs"));
+        }
         return out.limit();
     }
 
