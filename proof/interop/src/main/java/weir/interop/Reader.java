@@ -33,7 +33,7 @@ import java.util.Map;
 final class Reader
 {
     /** Messages of the schema. */
-    static final int MESSAGES = 16;
+    static final int MESSAGES = 18;
     static final int FRAME_HEADER_LENGTH = 6;
     static final short ENCODING_TYPE = (short)0xEB50;
 
