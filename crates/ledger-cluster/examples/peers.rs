@@ -80,6 +80,7 @@ impl Cluster {
         Servers {
             addresses: address("nats", &self.ports[..3]),
             monitors: address("http", &self.ports[3..6]),
+            credentials: None,
             ca: None,
             answer: Duration::from_millis(400),
         }
@@ -93,7 +94,7 @@ impl Cluster {
         let name: ClusterName = name.parse().unwrap();
         let secret = vault::SecretKey::from_bytes(&[secret; 32]);
         let key = EntryKey::new(&name, &secret).unwrap();
-        ClusterLog::new(self.engine(&name), name, key, &self.servers().shown())
+        ClusterLog::new(self.engine(&name), name, 1, key, &self.servers().shown())
     }
 
     /// Which server leads the stream.
@@ -211,7 +212,10 @@ fn settings_are_judged(cluster: &mut Cluster) {
         refused(&mut bare, reason);
     }
     cluster.kill(2);
-    refused(&mut log, "log_monitors) does not answer");
+    until("a server that is gone", || {
+        log.attest_all().err().filter(|text| text.contains("log_monitors) does not answer"))
+    });
+    attested(&mut log);
     cluster.start(2, "2m");
     refused(&mut log, "the server n2 (");
     refused(&mut log, "set `sync_interval: always`");

@@ -1,5 +1,7 @@
 //! Which settings of a stream and of a server keep what they acknowledge. No I/O.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -7,6 +9,8 @@ use crate::ClusterName;
 use crate::log::ENTRY_BYTES_MAX;
 use crate::seal::SEAL_BYTES;
 
+/// Where a stream says the `node.id` of its nodes.
+const NODE_ID: &str = "weir_node_id";
 /// Servers that hold a copy of every entry.
 const REPLICAS_MIN: u64 = 3;
 /// Bytes of an entry's headers and of what JetStream adds, at most.
@@ -15,10 +19,11 @@ const HEADER_BYTES_MAX: usize = 4 << 10;
 const PAYLOAD_MIN: usize = ENTRY_BYTES_MAX + SEAL_BYTES + HEADER_BYTES_MAX;
 
 /// Settings of a new stream, as JetStream takes them.
-pub(crate) fn stream_settings(name: &ClusterName) -> String {
+pub(crate) fn stream_settings(name: &ClusterName, node: u16) -> String {
     json!({
         "name": name.stream(),
         "description": "Weir: the log of a ledger. Entries are encrypted; only its nodes write here.",
+        "metadata": { NODE_ID: node.to_string() },
         "subjects": [name.subject()],
         "num_replicas": REPLICAS_MIN,
         "storage": "file",
@@ -37,6 +42,7 @@ pub(crate) fn stream_settings(name: &ClusterName) -> String {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Stream {
+    metadata: BTreeMap<String, String>,
     subjects: Vec<String>,
     num_replicas: u64,
     storage: String,
@@ -61,11 +67,17 @@ struct Stream {
 ///
 /// # Errors
 /// Each setting that is not, and what it must be.
-pub(crate) fn stream(name: &ClusterName, info: &Value) -> Result<Vec<String>, String> {
+pub(crate) fn stream(name: &ClusterName, node: u16, info: &Value) -> Result<Vec<String>, String> {
     let (of, subjects) = (name.stream(), vec![name.subject()]);
     let found = Stream::deserialize(&info["config"]).map_err(|error| {
         format!("{of}: the engine describes the stream in another form: {error}")
     })?;
+    let of_node = found.metadata.get(NODE_ID).map_or("another program", String::as_str);
+    if of_node != node.to_string() {
+        return Err(format!(
+            "the stream {of} was made for node.id {of_node}, and this node has node.id {node}: tokens of one would be foreign to the other. All nodes of a cluster have the same node.id; another cluster has another cluster.name"
+        ));
+    }
     let size = found.max_msg_size;
     let is_size = size <= 0 || usize::try_from(size).is_ok_and(|size| size >= PAYLOAD_MIN);
     let mode = found.persist_mode.as_deref().unwrap_or("default");
@@ -139,22 +151,32 @@ pub(crate) fn server(address: &str, page: &Result<String, String>) -> Result<Str
     Ok(name.to_string())
 }
 
-/// Judges a whole engine: its stream, and all of its servers.
+/// Judges a whole engine: its stream, and its servers. A server that does not answer acknowledges nothing: unless `all` have to answer, most of
+/// those that hold the stream are enough. Returns which do not.
 ///
 /// # Errors
 /// Each thing that is not as it must be.
 pub(crate) fn engine(
     name: &ClusterName,
+    node: u16,
     info: &Value,
     pages: &[(String, Result<String, String>)],
-) -> Result<(), String> {
-    let holders = stream(name, info)?;
-    let mut known = Vec::new();
+    all: bool,
+) -> Result<Vec<String>, String> {
+    let holders = stream(name, node, info)?;
+    let (mut known, mut silent) = (Vec::new(), Vec::new());
     for (address, page) in pages {
-        known.push(server(address, page)?);
+        match server(address, page) {
+            Ok(server) => known.push(server),
+            Err(why) if page.is_err() && !all => silent.push(why),
+            Err(why) => return Err(why),
+        }
     }
-    match holders.iter().find(|holder| !known.contains(holder)) {
-        None => Ok(()),
+    let unknown: Vec<&String> = holders.iter().filter(|holder| !known.contains(holder)).collect();
+    match unknown.first() {
+        None => Ok(silent),
+        Some(_) if unknown.len() <= silent.len() && 2 * unknown.len() < holders.len() => Ok(silent),
+        Some(_) if unknown.len() <= silent.len() => Err(silent.join("; ")),
         Some(unknown) => Err(format!(
             "the server {unknown} holds the stream {} and has no monitor in `log_monitors`: add its address, as in http://{unknown}:8222",
             name.stream()
@@ -169,7 +191,7 @@ mod tests {
     /// What nats-server 2.15.2 says of a stream that was made with [`stream_settings`].
     pub(crate) fn info() -> Value {
         let mut config: Value =
-            serde_json::from_str(&stream_settings(&"a".parse().unwrap())).unwrap();
+            serde_json::from_str(&stream_settings(&"a".parse().unwrap(), 1)).unwrap();
         for (key, value) in [("mirror_direct", json!(false)), ("compression", json!("none"))] {
             config[key] = value;
         }
@@ -195,7 +217,7 @@ mod tests {
     #[test]
     fn a_setting_that_loses_entries_is_refused_with_its_name() {
         let name = "a".parse().unwrap();
-        assert_eq!(stream(&name, &info()), Ok(["n1", "n2", "n3"].map(String::from).to_vec()));
+        assert_eq!(stream(&name, 1, &info()), Ok(["n1", "n2", "n3"].map(String::from).to_vec()));
         for (key, value) in [
             ("num_replicas", json!(1)),
             ("storage", json!("memory")),
@@ -217,19 +239,27 @@ mod tests {
         ] {
             let mut info = info();
             info["config"][key] = value;
-            let error = stream(&name, &info).unwrap_err();
+            let error = stream(&name, 1, &info).unwrap_err();
             assert!(error.contains(key) && error.contains("WEIR_a"), "{error}");
         }
         let mut leaderless = info();
         leaderless["cluster"] = json!({});
-        assert!(stream(&name, &leaderless).unwrap_err().contains("no leader"));
-        assert!(stream(&name, &json!({})).unwrap_err().contains("another form"));
+        assert!(stream(&name, 1, &leaderless).unwrap_err().contains("no leader"));
+        assert!(stream(&name, 1, &json!({})).unwrap_err().contains("another form"));
+        assert!(
+            stream(&name, 2, &info())
+                .unwrap_err()
+                .contains("node.id 1, and this node has node.id 2")
+        );
+        let by_hand = json!({"config": {}});
+        assert!(stream(&name, 1, &by_hand).unwrap_err().contains("for node.id another program"));
     }
 
     #[test]
     fn a_server_that_may_lose_is_refused_with_its_name() {
         let name = "a".parse().unwrap();
-        assert_eq!(engine(&name, &info(), &pages(&["n1", "n2", "n3", "n4"])), Ok(()));
+        let judged = |pages: &[_], all| engine(&name, 1, &info(), pages, all);
+        assert_eq!(judged(&pages(&["n1", "n2", "n3", "n4"]), true), Ok(Vec::new()));
         let sync = "/jetstream/config/sync_always";
         for (bad, expected) in [
             (page("n2", sync, json!(false)), "n2 (http://n2:8222) acknowledges before"),
@@ -243,9 +273,14 @@ mod tests {
         ] {
             let mut pages = pages(&["n1", "n2", "n3"]);
             pages[1].1 = bad;
-            let error = engine(&name, &info(), &pages).unwrap_err();
+            let error = judged(&pages, true).unwrap_err();
             assert!(error.contains(expected), "{error}");
+            // A node begins while one server is gone, and no other fault is passed over.
+            let is_gone = pages[1].1.is_err();
+            assert_eq!(judged(&pages, false).is_ok_and(|silent| silent == [error]), is_gone);
+            pages[2].1 = Err("connection refused".into());
+            assert!(judged(&pages, false).is_err(), "one of three is no majority");
         }
-        assert!(engine(&name, &info(), &[]).unwrap_err().contains("log_monitors"));
+        assert!(judged(&[], false).unwrap_err().contains("log_monitors"));
     }
 }

@@ -38,3 +38,36 @@ pub trait Engine {
     /// Returns the page `/varz` of each server's monitor, or why there is none, beside its address.
     fn monitors(&mut self) -> Vec<(String, Result<String, String>)>;
 }
+
+/// Which engine it is, is known when a node starts.
+pub type AnyEngine = Box<dyn Engine + Send>;
+
+impl Engine for AnyEngine {
+    fn append(&mut self, after: u64, first_record: u64, sealed: Vec<u8>) -> Reply {
+        (**self).append(after, first_record, sealed)
+    }
+
+    fn entry(&mut self, number: u64) -> Reply {
+        (**self).entry(number)
+    }
+
+    fn info(&mut self) -> Reply {
+        (**self).info()
+    }
+
+    fn create(&mut self, settings: &str) -> Reply {
+        (**self).create(settings)
+    }
+
+    fn entries(
+        &mut self,
+        from: u64,
+        each: &mut dyn FnMut(u64, &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), String> {
+        (**self).entries(from, each)
+    }
+
+    fn monitors(&mut self) -> Vec<(String, Result<String, String>)> {
+        (**self).monitors()
+    }
+}

@@ -21,7 +21,7 @@ pub enum LogFault {
     Away(String),
     /// There is no such stream.
     #[error(
-        "there is no such stream: make it once for a new cluster. If there was one, the log is gone: make it anew from the longest journal of a node"
+        "there is no such stream: for a new cluster make it once with `weir cluster init`. If there was one, the log is gone: stop all nodes, and make it anew from the folder of the node whose journal is the longest"
     )]
     NoStream,
     /// An entry cannot be opened.

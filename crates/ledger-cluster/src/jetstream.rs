@@ -38,6 +38,8 @@ pub struct Servers {
     pub addresses: Vec<String>,
     /// Of each server, the address of its monitor: `http://host:8222`.
     pub monitors: Vec<String>,
+    /// A file of credentials as `nsc` makes them, for servers that know users by keys.
+    pub credentials: Option<PathBuf>,
     /// The CA of the servers' certificates, where the system does not trust it anyway.
     pub ca: Option<PathBuf>,
     /// How long an answer may take. Then nobody knows.
@@ -99,6 +101,10 @@ impl JetStream {
             .ping_interval(PING);
         if let Some(ca) = &servers.ca {
             options = options.add_root_certificates(ca.clone());
+        }
+        if let Some(file) = &servers.credentials {
+            let read = std::fs::read_to_string(file).and_then(|text| options.credentials(&text));
+            options = read.map_err(|error| away(format!("{}: {error}", file.display())))?;
         }
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| away(error.to_string()))?;
@@ -245,6 +251,7 @@ mod tests {
             let servers = Servers {
                 addresses: vec![address],
                 monitors: Vec::new(),
+                credentials: None,
                 ca: None,
                 answer: Duration::from_secs(5),
             };

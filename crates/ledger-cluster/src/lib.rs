@@ -7,9 +7,9 @@
 //! - `seal`: entries to bytes that the engine's operators can neither read nor forge.
 //! - `attest`: which settings of a stream and of a server keep what they acknowledge. No I/O.
 //! - [`NodeLog`]: what a node's journal appends to, this log first and its own disk second; a start makes both the same.
+//! - [`Listening`], [`begin`] and [`begin_run`]: how a standby becomes the bank.
 //! - [`Engine`]: what is asked of an engine, without async. [`JetStream`]: one, on a runtime of its own that the calling thread drives.
-//!
-//! Nothing in a node uses this crate yet.
+//! - [`Memory`]: another engine, for tests.
 
 #![forbid(unsafe_code)]
 
@@ -18,17 +18,21 @@ mod engine;
 mod error;
 mod jetstream;
 mod log;
+mod memory;
 mod name;
 mod node_log;
 mod seal;
+mod start;
 #[cfg(test)]
 mod tests;
 mod verdict;
 
-pub use engine::{Engine, Reply};
+pub use engine::{AnyEngine, Engine, Reply};
 pub use error::{ClusterError, LogFault};
 pub use jetstream::{JetStream, Servers};
 pub use log::{ClusterLog, ENTRY_BYTES_MAX, Place};
+pub use memory::{EngineFault, Memory};
 pub use name::{ClusterName, NameError};
 pub use node_log::{CatchUpError, CaughtUp, NodeLog};
 pub use seal::{EntryKey, OpenError, SEAL_BYTES};
+pub use start::{BeginError, Listening, begin, begin_run, replay};

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use ledger_journal::{Durability, EntryHead, Fault, Group, Log, NotAppended, Position, ReadError};
 
+use ledger::Record;
+
 use crate::verdict::{Appended, Extent, Found, Rival};
 use crate::{
     ClusterError, ClusterName, Engine, EntryKey, JetStream, LogFault, OpenError, attest, verdict,
@@ -41,6 +43,8 @@ const FORGOT_AFTER: Duration = Duration::from_secs(3);
 pub struct ClusterLog<E = JetStream> {
     engine: E,
     name: ClusterName,
+    /// `node.id` of all members.
+    node: u16,
     key: EntryKey,
     place: Place,
     /// The stream and its servers, for texts.
@@ -52,10 +56,16 @@ pub struct ClusterLog<E = JetStream> {
 
 impl<E: Engine> ClusterLog<E> {
     /// Begins before the first record. [`ClusterLog::seek`] and [`ClusterLog::read_on`] move on from there. `servers` is for texts.
-    pub fn new(engine: E, name: ClusterName, key: EntryKey, servers: &str) -> ClusterLog<E> {
+    pub fn new(
+        engine: E,
+        name: ClusterName,
+        node: u16,
+        key: EntryKey,
+        servers: &str,
+    ) -> ClusterLog<E> {
         let log = format!("{} at {servers}", name.stream());
         let (place, forgot_after) = (Place::START, FORGOT_AFTER);
-        ClusterLog { engine, name, key, place, log, short_since: None, forgot_after }
+        ClusterLog { engine, name, node, key, place, log, short_since: None, forgot_after }
     }
 
     /// After the last group that this process knows to be in the log.
@@ -68,8 +78,41 @@ impl<E: Engine> ClusterLog<E> {
     /// # Errors
     /// [`ClusterError`], also where there is a stream of this name with other settings.
     pub fn create(&mut self) -> Result<(), ClusterError> {
-        let reply = self.engine.create(&attest::stream_settings(&self.name));
+        let reply = self.engine.create(&attest::stream_settings(&self.name, self.node));
         verdict::result(&reply).map(drop).map_err(|error| self.error(error.into()))
+    }
+
+    /// Judges the stream and every server that holds it: all have to answer. [`Log::attest`] takes most of them for enough, as a node has
+    /// to begin while a server is gone.
+    ///
+    /// # Errors
+    /// What is not as it must be.
+    pub fn attest_all(&mut self) -> Result<(), String> {
+        self.judge(true)
+    }
+
+    fn judge(&mut self, all: bool) -> Result<(), String> {
+        let info = verdict::result(&self.engine.info());
+        let info = info.map_err(|error| self.error(error.into()).to_string())?;
+        let pages = self.engine.monitors();
+        let silent = attest::engine(&self.name, self.node, &info, &pages, all)?;
+        for why in silent {
+            tracing::error!(why, "the log goes on with the other servers");
+        }
+        Ok(())
+    }
+
+    /// Returns the number of the last entry, 0 if there was none, and that entry's last record. Both may be old.
+    ///
+    /// # Errors
+    /// [`ClusterError`].
+    pub fn tip(&mut self) -> Result<(u64, Option<Record>), ClusterError> {
+        let extent = self.extent().map_err(|fault| self.error(fault))?;
+        if extent.last < extent.first {
+            return Ok((extent.last, None));
+        }
+        let group = self.group(extent.last).map_err(|fault| self.error(fault))?;
+        Ok((extent.last, EntryHead::last_record(&group)))
     }
 
     /// Goes to a position that this node knows to be in the log, such as the end of its own journal, once the log has the same there.
@@ -309,10 +352,7 @@ impl<E: Engine> Log for ClusterLog<E> {
     }
 
     fn attest(&mut self) -> Result<Durability, String> {
-        let info = verdict::result(&self.engine.info());
-        let info = info.map_err(|error| self.error(error.into()).to_string())?;
-        attest::engine(&self.name, &info, &self.engine.monitors())?;
-        Ok(Durability::Sealed)
+        self.judge(false).map(|()| Durability::Sealed)
     }
 
     fn segments_begun(&self) -> u64 {

@@ -5,6 +5,8 @@
 
 use std::io;
 use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use ledger_journal::files::Folder;
@@ -23,6 +25,8 @@ const RETRY: Duration = Duration::from_millis(200);
 pub struct NodeLog<F: Folder, E = JetStream> {
     log: ClusterLog<E>,
     disk: Writer<F>,
+    /// Number of the last entry, for whoever looks.
+    entry: Arc<AtomicU64>,
 }
 
 impl<F: Folder, E: std::fmt::Debug> std::fmt::Debug for NodeLog<F, E> {
@@ -61,7 +65,7 @@ pub enum CatchUpError {
     },
     /// A group of the own journal is too long for an entry.
     #[error(
-        "record {first} of this node's journal begins a group of {bytes} bytes, and an entry of the log holds {ENTRY_BYTES_MAX}: it was written without a log. Begin the cluster from a base copy of this folder"
+        "record {first} of this node's journal begins a group of {bytes} bytes, and an entry of the log holds {ENTRY_BYTES_MAX}: it was written without a log. Such a folder cannot begin a cluster: begin it with an empty folder"
     )]
     TooLong {
         /// Its first record.
@@ -99,23 +103,29 @@ impl<F: Folder, E: Engine> NodeLog<F, E> {
         folder: &F,
         each: &mut dyn FnMut(&Group) -> Result<(), String>,
     ) -> Result<(NodeLog<F, E>, CaughtUp), CatchUpError> {
-        let mut node = NodeLog { log, disk };
+        let mut node = NodeLog { log, disk, entry: Arc::default() };
         let end = *node.disk.position();
         let appended = match node.log.seek(&end) {
             Ok(_) => 0,
             Err(ClusterError { fault: LogFault::Behind { last, .. }, .. }) => {
                 let appended = node.fill_up(folder, last)?;
-                tracing::error!(
+                let _ = (last > 0).then(|| tracing::error!(
                     groups = appended,
                     last,
                     "the log had lost what it acknowledged: it has it again from this node's journal. Look at the engine's servers"
-                );
+                ));
                 appended
             }
             Err(other) => return Err(other.into()),
         };
         let read = node.read_on(each)?;
+        node.entry.store(node.log.place().entry, Relaxed);
         Ok((node, CaughtUp { read, appended }))
+    }
+
+    /// The number of the last entry, as it is from now on.
+    pub fn entry(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.entry)
     }
 
     /// Takes over what the log has behind the disk's end.
@@ -126,14 +136,17 @@ impl<F: Folder, E: Engine> NodeLog<F, E> {
         let (mut groups, mut failed, disk) = (0, None, &mut self.disk);
         let mut take = |group: &Group| {
             let first = group.before().sequence;
-            disk.append(group).map_err(|error| CatchUpError::Disk(error.to_string()))?;
+            disk.copy(group).map_err(|error| CatchUpError::Disk(error.to_string()))?;
             each(group).map_err(|why| CatchUpError::Replay { first, why })
         };
-        self.log.read_on(&mut |group| {
+        let read = self.log.read_on(&mut |group| {
             failed = take(group).err();
             groups += 1;
             if failed.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        })?;
+        });
+        // What was read before an error is not read again by the next start.
+        self.disk.seal_copied().map_err(|error| CatchUpError::Disk(error.to_string()))?;
+        read?;
         failed.map_or(Ok(groups), Err)
     }
 
@@ -194,6 +207,7 @@ impl<F: Folder, E: Engine> Log for NodeLog<F, E> {
     fn append(&mut self, group: &Group) -> Result<(), NotAppended> {
         // One that the disk alone refused is there already.
         self.log.append(group)?;
+        self.entry.store(self.log.place().entry, Relaxed);
         self.disk.append(group).map_err(|error| match error {
             NotAppended::Unknown(error) => {
                 let text = format!("the log has it, this node's disk does not: {error}");

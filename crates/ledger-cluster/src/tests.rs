@@ -1,81 +1,33 @@
-//! The log over an engine in memory that answers as JetStream does, and loses, forgets and lies on request.
+//! The log over an engine in memory.
 
-use std::cell::RefCell;
 use std::ops::ControlFlow;
-use std::rc::Rc;
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use ledger::Record;
 use ledger_journal::{Disk, Durability, Gather, Group, Log, NotAppended, Position, Tail, Writer};
-use serde_json::{Value, json};
 use vault::SecretKey;
 
 use crate::{
-    CatchUpError, CaughtUp, ClusterError, ClusterLog, ClusterName, ENTRY_BYTES_MAX, Engine,
-    EntryKey, LogFault, NodeLog, Place, Reply,
+    CatchUpError, CaughtUp, ClusterError, ClusterLog, ClusterName, ENTRY_BYTES_MAX, EngineFault,
+    EntryKey, LogFault, Memory, NodeLog, Place,
 };
 
-/// What happens to one append.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fault {
-    /// The request is lost.
-    Lost,
-    /// It is stored, and the answer is lost.
-    Unanswered,
-    /// The engine refuses it, as a full one does.
-    Refused,
-    /// It is stored with whatever number is next.
-    NotCompared,
-}
-
-/// A stream in memory.
-#[derive(Debug, Default)]
-struct Stream {
-    /// Entries that were trimmed.
-    trimmed: usize,
-    entries: Vec<Vec<u8>>,
-    faults: Vec<Fault>,
-    /// Requests for single entries get no answer.
-    is_mute: bool,
-    /// Readers are shown so many entries fewer.
-    stale: usize,
-    appends: usize,
-}
-
-#[derive(Clone, Debug, Default)]
-struct Memory(Rc<RefCell<Stream>>);
-
 impl Memory {
-    fn error(code: u64, text: &str) -> Reply {
-        let error = json!({"code": 400, "err_code": code, "description": text});
-        Reply::Answer(json!({ "error": error }).to_string().into_bytes())
-    }
-
-    fn plant(&self, faults: &[Fault]) {
-        self.0.borrow_mut().faults.extend(faults.iter().rev());
-    }
-
-    fn cut(&self, entries: usize) {
-        self.0.borrow_mut().entries.truncate(entries);
-    }
-
     /// The next append is stored, and from then on nothing is answered.
     fn mute(&self) {
-        self.plant(&[Fault::Unanswered]);
-        self.0.borrow_mut().is_mute = true;
+        self.plant(&[EngineFault::Unanswered]);
+        self.stream().is_mute = true;
     }
 
     /// Stores an entry that was sealed with this secret for this place.
     fn push(&self, secret: u8, entry: u64) {
         let sealed = key(secret).seal(entry, b"a group").unwrap();
-        self.0.borrow_mut().entries.push(sealed);
+        self.stream().entries.push(sealed);
     }
 
     /// A rival's request is lost twice, and then taken.
     fn late(&self, all: &[Group]) {
-        self.plant(&[Fault::Lost, Fault::Unanswered]);
+        self.plant(&[EngineFault::Lost, EngineFault::Unanswered]);
         let (mut rival, group) = (open(self), groups(all[2].after(), 1, 500));
         rival.seek(all[2].after()).unwrap();
         for expected in ["unknown", "unknown", "ok"] {
@@ -86,84 +38,19 @@ impl Memory {
     /// A rival appends, and trims up to its own beginning.
     fn trim(&self, all: &[Group]) {
         rival(self, all[2].after());
-        self.0.borrow_mut().trimmed = 4;
-    }
-}
-
-impl Engine for Memory {
-    fn append(&mut self, after: u64, _: u64, sealed: Vec<u8>) -> Reply {
-        let mut stream = self.0.borrow_mut();
-        stream.appends += 1;
-        let silence = Reply::Silence("no answer within 400 ms".into());
-        let (fault, last) = (stream.faults.pop(), stream.entries.len() as u64);
-        match fault {
-            Some(Fault::Lost) => return silence,
-            Some(Fault::Refused) => return Memory::error(10077, "maximum bytes exceeded"),
-            Some(Fault::NotCompared) => {}
-            _ if after != last => {
-                return Memory::error(10071, &format!("wrong last sequence: {last}"));
-            }
-            _ => {}
-        }
-        stream.entries.push(sealed);
-        match fault {
-            Some(Fault::Unanswered) => silence,
-            _ => Reply::Answer(json!({"stream": "WEIR_a", "seq": last + 1}).to_string().into()),
-        }
-    }
-
-    fn entry(&mut self, number: u64) -> Reply {
-        let stream = self.0.borrow();
-        if stream.is_mute {
-            return Reply::Silence("no answer within 400 ms".into());
-        }
-        let at = usize::try_from(number).unwrap();
-        match stream.entries.get(at - 1).filter(|_| at > stream.trimmed) {
-            None => Memory::error(10037, "no message found"),
-            Some(bytes) => {
-                let message = json!({"seq": number, "data": STANDARD.encode(bytes)});
-                Reply::Answer(json!({ "message": message }).to_string().into())
-            }
-        }
-    }
-
-    fn info(&mut self) -> Reply {
-        let stream = self.0.borrow();
-        let last = stream.entries.len() - stream.stale;
-        let state = json!({"first_seq": stream.trimmed + 1, "last_seq": last});
-        let config: Value = serde_json::from_str(&crate::attest::stream_settings(&name())).unwrap();
-        let info = json!({"config": config, "cluster": {"leader": "n1"}, "state": state});
-        Reply::Answer(info.to_string().into())
-    }
-
-    fn create(&mut self, _: &str) -> Reply {
-        Memory::error(10058, "stream name already in use with a different configuration")
-    }
-
-    fn entries(
-        &mut self,
-        from: u64,
-        each: &mut dyn FnMut(u64, &[u8]) -> ControlFlow<()>,
-    ) -> Result<(), String> {
-        let stream = self.0.borrow();
-        let from = usize::try_from(from - 1).unwrap().max(stream.trimmed);
-        let shown = &stream.entries[..stream.entries.len() - stream.stale];
-        let _ = (from..)
-            .zip(shown.iter().skip(from))
-            .try_for_each(|(at, bytes)| each(at as u64 + 1, bytes));
-        Ok(())
-    }
-
-    fn monitors(&mut self) -> Vec<(String, Result<String, String>)> {
-        let config = json!({"sync_always": true});
-        let page =
-            json!({"server_name": "n1", "max_payload": 1 << 20, "jetstream": {"config": config}});
-        vec![("http://n1:8222".into(), Ok(page.to_string()))]
+        self.stream().trimmed = 4;
     }
 }
 
 fn name() -> ClusterName {
     "a".parse().unwrap()
+}
+
+/// An engine with an empty stream.
+fn memory() -> Memory {
+    let memory = Memory::new(name());
+    open(&memory).create().unwrap();
+    memory
 }
 
 fn open(engine: &Memory) -> ClusterLog<Memory> {
@@ -175,7 +62,7 @@ fn key(secret: u8) -> EntryKey {
 }
 
 fn with_secret(engine: &Memory, secret: u8) -> ClusterLog<Memory> {
-    let mut log = ClusterLog::new(engine.clone(), name(), key(secret), "nats://n1:4222");
+    let mut log = ClusterLog::new(engine.clone(), name(), 1, key(secret), "nats://n1:4222");
     log.forgot_after = Duration::ZERO;
     log
 }
@@ -214,12 +101,12 @@ fn ends(groups: &[Group]) -> Vec<Position> {
 
 #[test]
 fn what_is_appended_is_read_from_any_place() {
-    let engine = Memory::default();
+    let engine = memory();
     let (mut log, all) = appended(&engine, 9);
     assert_eq!(log.attest(), Ok(Durability::Sealed));
     assert_eq!(log.place(), Place { position: *all[8].after(), entry: 9 });
     log.append(&all[8]).expect("the same group again is there already");
-    assert_eq!(engine.0.borrow().appends, 9, "and nobody is asked");
+    assert_eq!(engine.stream().appends, 9, "and nobody is asked");
     assert_eq!(read_on(&mut open(&engine)).unwrap(), ends(&all));
     for at in 0..=9 {
         let mut other = open(&engine);
@@ -270,14 +157,14 @@ fn outcome(result: Result<(), NotAppended>) -> &'static str {
 /// A server that was stopped answers as the leader that it was, before another one does.
 #[test]
 fn an_engine_that_ends_too_early_is_believed_when_it_goes_on_saying_so() {
-    let engine = Memory::default();
+    let engine = memory();
     let (mut log, mut all) = appended(&engine, 3);
     all.extend(groups(all[2].after(), 1, 7));
     log.forgot_after = Duration::from_secs(3_600);
-    let last = engine.0.borrow_mut().entries.pop().unwrap();
+    let last = engine.stream().entries.pop().unwrap();
     assert_eq!(outcome(log.append(&all[3])), "unknown");
     assert_eq!(outcome(log.append(&all[3])), "unknown");
-    engine.0.borrow_mut().entries.push(last);
+    engine.stream().entries.push(last);
     log.append(&all[3]).unwrap();
     assert!(log.short_since.is_none(), "what comes later is another matter");
 }
@@ -287,9 +174,9 @@ type Doubt = (&'static str, fn(&Memory, &[Group]), &'static [&'static str]);
 
 const DOUBTS: [Doubt; 13] = [
     ("nothing", |_, _| {}, &["ok"]),
-    ("lost", |engine, _| engine.plant(&[Fault::Lost; 2]), &["unknown", "unknown", "ok"]),
-    ("unanswered", |engine, _| engine.plant(&[Fault::Unanswered]), &["unknown", "ok"]),
-    ("refused", |engine, _| engine.plant(&[Fault::Refused]), &["unknown", "ok"]),
+    ("lost", |engine, _| engine.plant(&[EngineFault::Lost; 2]), &["unknown", "unknown", "ok"]),
+    ("unanswered", |engine, _| engine.plant(&[EngineFault::Unanswered]), &["unknown", "ok"]),
+    ("refused", |engine, _| engine.plant(&[EngineFault::Refused]), &["unknown", "ok"]),
     ("unanswered, and nothing can be read", |engine, _| engine.mute(), &["unknown"; 3]),
     ("another bank", |engine, all| rival(engine, all[2].after()), &["fenced"; 2]),
     ("unanswered, but it was a rival's", |engine, all| engine.late(all), &["fenced"]),
@@ -298,13 +185,13 @@ const DOUBTS: [Doubt; 13] = [
     ("another bank that trimmed", |engine, all| engine.trim(all), &["fenced"]),
     ("one forgotten", |engine, _| engine.cut(2), &["forgot"; 2]),
     ("all forgotten", |engine, _| engine.cut(0), &["forgot all"]),
-    ("no comparison", |engine, _| engine.plant(&[Fault::NotCompared]), &["ok"]),
+    ("no comparison", |engine, _| engine.plant(&[EngineFault::NotCompared]), &["ok"]),
 ];
 
 #[test]
 fn a_doubtful_append_is_repeated_until_it_is_certain() {
     for (what, act, expected) in DOUBTS {
-        let engine = Memory::default();
+        let engine = memory();
         let (mut log, mut all) = appended(&engine, 3);
         act(&engine, &all);
         all.extend(groups(all[2].after(), 1, 7));
@@ -321,16 +208,16 @@ fn a_doubtful_append_is_repeated_until_it_is_certain() {
 
 #[test]
 fn a_group_in_the_wrong_place_asks_nobody() {
-    let engine = Memory::default();
+    let engine = memory();
     let (mut log, all) = appended(&engine, 3);
     let beyond = Position { sequence: all[2].after().sequence + 5, ..*all[2].after() };
     let fork = Position { hash: [7; 32], ..*all[2].after() };
     for (at, expected) in [(*all[0].after(), "fenced"), (fork, "fenced"), (beyond, "forgot")] {
         assert_eq!(outcome(log.append(&groups(&at, 1, 500)[0])), expected);
     }
-    engine.plant(&[Fault::NotCompared]);
+    engine.plant(&[EngineFault::NotCompared]);
     rival(&engine, all[2].after());
-    engine.plant(&[Fault::NotCompared]);
+    engine.plant(&[EngineFault::NotCompared]);
     let next = groups(all[2].after(), 1, 7);
     assert_eq!(outcome(log.append(&next[0])), "fenced", "it got number 5, not 4");
     let mut gather = Gather::new(*all[2].after());
@@ -339,20 +226,20 @@ fn a_group_in_the_wrong_place_asks_nobody() {
         gather.append(&row, 1);
     }
     let large = gather.take().unwrap();
-    let appends = engine.0.borrow().appends;
+    let appends = engine.stream().appends;
     assert!(log.append(&large).unwrap_err().to_string().contains("an entry holds 262144"));
-    assert_eq!(engine.0.borrow().appends, appends);
+    assert_eq!(engine.stream().appends, appends);
 }
 
 #[test]
 fn a_read_that_is_old_costs_a_refused_append_and_nothing_else() {
-    let engine = Memory::default();
+    let engine = memory();
     let (_, all) = appended(&engine, 5);
-    engine.0.borrow_mut().stale = 2;
+    engine.stream().stale = 2;
     let mut new = open(&engine);
     assert_eq!(read_on(&mut new).unwrap(), ends(&all[..3]));
     assert_eq!(outcome(new.append(&groups(all[2].after(), 1, 500)[0])), "fenced");
-    engine.0.borrow_mut().stale = 0;
+    engine.stream().stale = 0;
     assert_eq!(read_on(&mut new).unwrap(), ends(&all[3..]));
     new.append(&groups(all[4].after(), 1, 500)[0]).unwrap();
 }
@@ -360,7 +247,7 @@ fn a_read_that_is_old_costs_a_refused_append_and_nothing_else() {
 /// Each row: what became of a log of five groups, where a node that knows `known` of them stands, and what a start says.
 #[test]
 fn a_log_that_is_not_what_a_node_knows_is_told_with_its_place() {
-    type Row = (fn(&mut Stream), usize, &'static str);
+    type Row = (fn(&mut crate::memory::Entries), usize, &'static str);
     let rows: [Row; 9] = [
         (
             |stream| stream.entries.truncate(3),
@@ -381,21 +268,21 @@ fn a_log_that_is_not_what_a_node_knows_is_told_with_its_place() {
         (|stream| stream.entries[4][3] ^= 1, 5, "entry 5: it was encrypted with another secret"),
     ];
     for (act, known, expected) in rows {
-        let engine = Memory::default();
+        let engine = memory();
         let (_, all) = appended(&engine, 5);
-        act(&mut engine.0.borrow_mut());
+        act(&mut engine.stream());
         let at = known.checked_sub(1).map_or(Position::START, |last| *all[last].after());
         let mut log = open(&engine);
         let error = log.seek(&at).and_then(|_| read_on(&mut log).map(drop)).unwrap_err();
         assert!(error.fault.to_string().starts_with(expected), "{error}\n{expected}");
         assert!(error.to_string().starts_with("WEIR_a at nats://n1:4222: "), "{error}");
     }
-    let engine = Memory::default();
+    let engine = memory();
     let (_, all) = appended(&engine, 5);
     let error = read_on(&mut with_secret(&engine, 2)).unwrap_err().to_string();
     assert!(error.contains("entry 1: it was encrypted with another secret"), "{error}");
     // Trimmed up to where the node stands is whole.
-    engine.0.borrow_mut().trimmed = 3;
+    engine.stream().trimmed = 3;
     let mut log = open(&engine);
     assert_eq!(log.seek(all[2].after()).unwrap().entry, 3);
     assert_eq!(read_on(&mut log).unwrap(), ends(&all[3..]));
@@ -406,13 +293,14 @@ fn a_log_that_is_not_what_a_node_knows_is_told_with_its_place() {
         let error = open(&engine).seek(at).unwrap_err();
         assert!(matches!(error.fault, LogFault::Fork { .. }), "{error}");
     }
-    engine.0.borrow_mut().entries[4] = key(1).seal(5, other[4].entry()).unwrap();
+    engine.stream().entries[4] = key(1).seal(5, other[4].entry()).unwrap();
     let mut log = open(&engine);
     log.seek(all[2].after()).unwrap();
     let error = read_on(&mut log).unwrap_err().to_string();
     assert!(error.contains("entry 5 does not follow from record 8"), "{error}");
     assert_eq!(log.place().entry, 4, "what is sound was read");
-    let error = open(&engine).create().unwrap_err().to_string();
+    let mut other = ClusterLog::new(engine, name(), 2, key(1), "nats://n1:4222");
+    let error = other.create().unwrap_err().to_string();
     assert!(error.contains("the engine refuses: stream name already in use"), "{error}");
 }
 
@@ -470,14 +358,14 @@ fn a_start_makes_disk_and_log_the_same() {
     for (on_disk, in_log, doubts) in
         [(0, 0, 0), (0, 5_usize, 0), (3, 5, 0), (5, 5, 0), (5, 3, 0), (5, 0, 0), (5, 3, 2)]
     {
-        let (engine, folder) = (Memory::default(), Folder::new("same"));
+        let (engine, folder) = (memory(), Folder::new("same"));
         let (_, mut all) = appended(&engine, in_log.max(on_disk) as u64);
         // What is on the disk was appended by this node before.
-        let (node, _) = folder.begin(&Memory::default(), &[]);
+        let (node, _) = folder.begin(&memory(), &[]);
         let mut node = node.unwrap().0;
         all[..on_disk].iter().for_each(|group| node.append(group).unwrap());
         engine.cut(in_log);
-        engine.plant(&[Fault::Unanswered, Fault::Lost][..doubts]);
+        engine.plant(&[EngineFault::Unanswered, EngineFault::Lost][..doubts]);
         let (begun, read) = folder.begin(&engine, &all[..on_disk]);
         let (mut node, caught_up) = begun.unwrap();
         let behind = on_disk.min(all.len())..all.len();
@@ -492,7 +380,7 @@ fn a_start_makes_disk_and_log_the_same() {
 
 #[test]
 fn a_start_refuses_two_histories_and_what_is_gone_from_both() {
-    let (engine, folder) = (Memory::default(), Folder::new("refused"));
+    let (engine, folder) = (memory(), Folder::new("refused"));
     let mine = groups(&Position::START, 4, 1);
     let (mut node, _) = folder.begin(&engine, &[]).0.unwrap();
     mine.iter().for_each(|group| node.append(group).unwrap());
@@ -502,10 +390,10 @@ fn a_start_refuses_two_histories_and_what_is_gone_from_both() {
     for _ in 0..3 {
         rival(&engine, &at);
         at = *read_on(&mut open(&engine)).unwrap().last().unwrap();
-        let before = engine.0.borrow().entries.len();
+        let before = engine.stream().entries.len();
         let refused = folder.begin(&engine, &mine).0.unwrap_err().to_string();
         assert!(refused.contains("two histories"), "{refused}");
-        assert_eq!(engine.0.borrow().entries.len(), before, "nothing was appended");
+        assert_eq!(engine.stream().entries.len(), before, "nothing was appended");
     }
     // The disk begins behind what the log has left.
     engine.cut(1);
@@ -517,11 +405,11 @@ fn a_start_refuses_two_histories_and_what_is_gone_from_both() {
 /// The log comes first: where it does not answer the disk has nothing, and where the disk fails the same group is appended again.
 #[test]
 fn the_disk_never_has_what_the_log_has_not() {
-    let (engine, folder) = (Memory::default(), Folder::new("first"));
+    let (engine, folder) = (memory(), Folder::new("first"));
     let (mut node, _) = folder.begin(&engine, &[]).0.unwrap();
     let all = groups(&Position::START, 3, 1);
     assert_eq!(node.group_bytes_max(), ENTRY_BYTES_MAX);
-    engine.plant(&[Fault::Lost, Fault::Unanswered]);
+    engine.plant(&[EngineFault::Lost, EngineFault::Unanswered]);
     for _ in 0..2 {
         assert!(matches!(node.append(&all[0]), Err(NotAppended::Unknown(_))));
         assert_eq!(*node.position(), Position::START);

@@ -4,14 +4,14 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use ledger::Record;
-use zerocopy::IntoBytes;
+use zerocopy::{FromBytes, IntoBytes};
 
 use crate::block::{Block, blocks};
 use crate::codec::{self, Message};
 use crate::files::BLOCK_BYTES;
 use crate::format::{
     FILLER, GROUP_BYTES_MAX, GROUP_HEAD_BYTES, GroupHead, Hash, Position, RECORD_BYTES_MAX,
-    RECORD_HEAD_BYTES, RecordError, close_group, close_record, next_record, stride,
+    RECORD_HEAD_BYTES, RecordError, RecordHead, close_group, close_record, next_record, stride,
 };
 use crate::handover::Waiting;
 use crate::read::Fault;
@@ -42,6 +42,10 @@ impl Group {
     /// What a segment holds of it: whole blocks, the filler included.
     pub fn bytes(&self) -> &[u8] {
         &self.blocks.as_bytes()[..self.padded]
+    }
+
+    pub(crate) fn blocks(&self) -> &[Block] {
+        &self.blocks[..self.padded / BLOCK_BYTES]
     }
 
     /// What another log holds of it: the same without the filler.
@@ -128,6 +132,20 @@ impl EntryHead {
         let first = head.sequence.get();
         let records = first..first.saturating_add(u64::from(head.records.get()));
         Some(EntryHead { records, hash: head.hash })
+    }
+
+    /// Reads the last record of an entry, where this version knows it. It is as true as the entry.
+    pub fn last_record(entry: &[u8]) -> Option<Record> {
+        let mut rest = entry.get(GROUP_HEAD_BYTES..)?;
+        loop {
+            let (head, _) = RecordHead::read_from_prefix(rest).ok()?;
+            let bytes = head.bytes.get() as usize;
+            let next = rest.get(stride(bytes.max(RECORD_HEAD_BYTES))..)?;
+            if next.is_empty() {
+                return codec::record(rest.get(RECORD_HEAD_BYTES..bytes)?).ok();
+            }
+            rest = next;
+        }
     }
 }
 

@@ -210,6 +210,11 @@ impl Journal {
         self.writer.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
+    /// Did it end because another process writes the log now?
+    pub fn is_fenced(&self) -> bool {
+        self.shared.fenced.load(Relaxed)
+    }
+
     /// So much waits to be sealed that no more should be taken on.
     pub fn is_full(&self) -> bool {
         self.shared.unsealed_bytes() >= self.unsealed_bytes_max
@@ -281,6 +286,7 @@ pub(crate) struct Shared {
     /// Whatever waits is given up.
     pub(crate) stop: AtomicBool,
     failing: AtomicBool,
+    fenced: AtomicBool,
     /// Nothing is to be taken on until the last group is sealed.
     refuses: AtomicBool,
     /// Bytes of records, without heads and filler of groups.
@@ -301,6 +307,7 @@ impl Shared {
             handover: Handover::new(Backlog::new(position, group_bytes_max), position.sequence),
             stop: AtomicBool::new(false),
             failing: AtomicBool::new(false),
+            fenced: AtomicBool::new(false),
             refuses: AtomicBool::new(false),
             appended_bytes: AtomicU64::new(0),
             sealed_bytes: AtomicU64::new(0),
@@ -432,6 +439,8 @@ impl<L: Log> Seal<L> {
                 }
                 Err(NotAppended::Unknown(error)) => self.failed(&error, sent),
                 Err(error) => {
+                    let is_fenced = matches!(error, NotAppended::Fenced);
+                    self.shared.fenced.store(is_fenced, Relaxed);
                     self.failed(&error, None);
                     return false;
                 }

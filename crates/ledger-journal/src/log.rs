@@ -57,6 +57,37 @@ pub trait Log {
     fn segments_begun(&self) -> u64;
 }
 
+/// Which log it is, is known when the node starts.
+impl<L: Log + ?Sized> Log for Box<L> {
+    fn position(&self) -> &Position {
+        (**self).position()
+    }
+
+    fn append(&mut self, group: &Group) -> Result<(), NotAppended> {
+        (**self).append(group)
+    }
+
+    fn read(
+        &mut self,
+        at: &Position,
+        each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<(), ReadError> {
+        (**self).read(at, each)
+    }
+
+    fn attest(&mut self) -> Result<Durability, String> {
+        (**self).attest()
+    }
+
+    fn group_bytes_max(&self) -> usize {
+        (**self).group_bytes_max()
+    }
+
+    fn segments_begun(&self) -> u64 {
+        (**self).segments_begun()
+    }
+}
+
 /// Why a group is not known to be in the log.
 #[derive(Debug, thiserror::Error)]
 pub enum NotAppended {

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use zerocopy::IntoBytes;
 
-use crate::block::blocks;
+use crate::block::{Block, blocks};
 use crate::disk::Durability;
 use crate::files::{Access, BLOCK_BYTES, File, Folder};
 use crate::format::{FileHead, GROUP_BYTES_MAX, Kind, Position};
@@ -19,6 +19,9 @@ use crate::walk::read_groups;
 
 /// Least length of a segment: its head and two groups of the largest size.
 pub const SEGMENT_BYTES_MIN: u64 = (BLOCK_BYTES + 2 * GROUP_BYTES_MAX) as u64;
+
+/// Bytes of copied groups that are written at once.
+const COPIED_AT_ONCE: usize = 4 << 20;
 
 /// The log in a folder: writes groups, one after the other, each sealed before the next.
 ///
@@ -35,7 +38,18 @@ pub struct Writer<F: Folder> {
     /// After the last group that was sealed.
     position: Position,
     open: Option<OpenSegment<F::File>>,
+    copying: Option<Copying<F::File>>,
     segments_begun: u64,
+}
+
+/// A segment that has no name yet.
+#[derive(Debug)]
+struct Copying<F> {
+    open: OpenSegment<F>,
+    /// What is written behind that at once.
+    gathered: Vec<Block>,
+    /// After the last group.
+    end: Position,
 }
 
 #[derive(Debug)]
@@ -54,8 +68,17 @@ impl<F: Folder> Writer<F> {
     /// sees many. A group that is longer than a segment makes it longer.
     pub fn with_short_segments(folder: F, node: u16, segment_bytes: u64, tail: Tail) -> Writer<F> {
         let Tail { position, next_segment } = tail;
-        let open = None;
-        Writer { folder, node, segment_bytes, next_segment, position, open, segments_begun: 0 }
+        let (open, copying, segments_begun) = (None, None, 0);
+        Writer {
+            folder,
+            node,
+            segment_bytes,
+            next_segment,
+            position,
+            open,
+            copying,
+            segments_begun,
+        }
     }
 
     /// Begins a segment if none is open, so that the first group need not wait for it.
@@ -100,20 +123,86 @@ impl<F: Folder> Writer<F> {
             }
             Err(error) => return Err(error),
         };
-        let (kind, node, number) = (Kind::Segment, self.node, self.next_segment);
-        let head = FileHead { kind, node, number, at_ms: now_ms, position: self.position };
-        let mut block = blocks(BLOCK_BYTES);
-        head.write(&mut block[0].0);
-        let written = file.write_at(0, block.as_bytes()).and_then(|()| file.sync());
+        let written = file.write_at(0, self.head(now_ms).as_bytes()).and_then(|()| file.sync());
         if written.is_err() {
             let _ = self.folder.remove(name);
         }
         written?;
-        self.folder.rename(name, &names::segment(number))?;
+        self.name(name)?;
+        Ok(OpenSegment { file, offset: BLOCK_BYTES as u64 })
+    }
+
+    /// The head of the next segment.
+    fn head(&self, now_ms: u64) -> Vec<Block> {
+        let (kind, node, number) = (Kind::Segment, self.node, self.next_segment);
+        let head = FileHead { kind, node, number, at_ms: now_ms, position: self.position };
+        let mut block = blocks(BLOCK_BYTES);
+        head.write(&mut block[0].0);
+        block
+    }
+
+    /// Gives a file the name of the next segment.
+    fn name(&mut self, name: &str) -> io::Result<()> {
+        self.folder.rename(name, &names::segment(self.next_segment))?;
         self.folder.sync()?;
         self.next_segment += 1;
         self.segments_begun += 1;
-        Ok(OpenSegment { file, offset: BLOCK_BYTES as u64 })
+        Ok(())
+    }
+
+    /// Takes a group behind those before, without sealing it, for a segment that has no name yet: a crash leaves nothing of it. For what
+    /// another log has anyway, where a seal for each group would take hours.
+    ///
+    /// # Errors
+    /// What the system says, or that the group does not follow.
+    pub fn copy(&mut self, group: &Group) -> io::Result<()> {
+        let len = group.bytes().len() as u64;
+        let is_full = |copying: &Copying<_>| copying.len() + len > self.segment_bytes;
+        if self.copying.as_ref().is_some_and(is_full) {
+            self.seal_copied()?;
+        }
+        let copying = match &mut self.copying {
+            Some(copying) => copying,
+            None => {
+                remove_if_there(&self.folder, names::BEGINNING)?;
+                let file = self.folder.create(names::BEGINNING)?;
+                let (open, gathered) = (OpenSegment { file, offset: 0 }, self.head(group.at_ms()));
+                self.copying.insert(Copying { open, gathered, end: self.position })
+            }
+        };
+        if *group.before() != copying.end {
+            return Err(NotAppended::misplaced(group, &copying.end).into());
+        }
+        copying.gathered.extend_from_slice(group.blocks());
+        copying.end = *group.after();
+        if copying.gathered.as_bytes().len() >= COPIED_AT_ONCE { copying.write() } else { Ok(()) }
+    }
+
+    /// Seals what was copied, and goes on behind it.
+    ///
+    /// # Errors
+    /// What the system says; what was not sealed counts for nothing.
+    pub fn seal_copied(&mut self) -> io::Result<()> {
+        let Some(mut copying) = self.copying.take() else { return Ok(()) };
+        copying.write()?;
+        copying.open.file.sync()?;
+        self.open = None;
+        self.name(names::BEGINNING)?;
+        self.position = copying.end;
+        Ok(())
+    }
+}
+
+impl<F: File> Copying<F> {
+    fn len(&self) -> u64 {
+        self.open.offset + self.gathered.as_bytes().len() as u64
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        self.open.file.write_at(self.open.offset, self.gathered.as_bytes())?;
+        self.open.offset = self.len();
+        self.gathered.clear();
+        Ok(())
     }
 }
 

@@ -18,7 +18,7 @@ use crate::arrays::Arrays;
 use crate::doors::{ADMIN, all_doors, transport_options};
 use crate::environment::distance;
 use crate::listen::Listen;
-pub use crate::values::{Home, Pods, Rates};
+pub use crate::values::{Home, Pods, Rates, Takeover};
 use crate::values::{Value, Written, expected, usd, written, wrong};
 
 /// Something wrong with the configuration: where, what was found, what was expected.
@@ -364,6 +364,20 @@ config! {
         unsealed_bytes_max: usize = 67_108_864, [1 << 21..=1 << 34], " Maximum bytes of records that wait for the disk; above this the node refuses with `journal`.";
         keep_bytes_max: u64 = 10_737_418_240, " Old files are kept for exports and audits up to this many bytes and `keep_days_max`; files that a start needs are always kept.";
         keep_days_max: u64 = 30, [0..=36_500], " Old files are kept for this many days at most.";
+    }
+    cluster ("A log on other machines (NATS JetStream), from which another machine takes over. Off while `log` is empty.") {
+        name: String = "weir".into(), " Name of the cluster: its stream is `WEIR_NAME`, with the one subject `weir.NAME.log`.";
+        node: String = String::new(), " Name of this machine within the cluster; empty: its host name.";
+        log: String = String::new() => secret, " Servers that keep the log, as `nats://a:4222,b:4222,c:4222` or with `tls://`, perhaps with `user:password@`; `weir run --log` sets it. Empty: the journal is on this machine's disk alone.";
+        log_monitors: Vec<String> = Vec::new(), " The monitor of each server, as `[\"http://a:8222\", \"http://b:8222\"]`: a start asks there whether it syncs before it acknowledges.";
+        log_credentials: String = String::new(), " File of credentials for these servers, as `nsc` makes them; empty: what `log` says.";
+        log_ca: String = String::new(), " PEM: who signs the servers' certificates. Empty: whom the system trusts.";
+        secret_file: String = String::new(), " File with 64 hexadecimal digits, the same on all nodes and readable by its owner alone: the log is encrypted with it.";
+        lease_ms: u64 = 15_000, [1_000..=600_000], " A bank that the log has not answered for this long grants nothing, milliseconds; at least twice `beat_ms`. Who takes over sets its purses aside for as long.";
+        beat_ms: u64 = 500, [50..=60_000], " A bank that has appended nothing for this long appends a beat, milliseconds.";
+        takeover_ms: u64 = 3_000, [500..=600_000], " A standby takes over once nothing was appended for this long, milliseconds; more than twice `beat_ms`.";
+        takeover: Takeover = Takeover::Auto, " \"auto\", or \"manual\": only after the bank has stopped cleanly.";
+        clock_error_ms: u64 = 500, [0..=60_000], " How far the clocks of two nodes may be apart, milliseconds.";
     }
     pacing ("The slow loop that steers the plans.") {
         tick_ms: u64 = 200, [10..=10_000], " Interval at which the parameters of all plans are computed, milliseconds.";
@@ -1327,12 +1341,13 @@ mod tests {
     /// `weir check --keys` prints it.
     #[test]
     fn the_documentation_has_every_key_as_it_is_defined() {
-        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
-        let page = std::fs::read_to_string(page).unwrap();
+        let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
+        let pages = ["configuration", "entries"].map(|page| format!("{docs}/{page}.md"));
+        let page = pages.map(|page| std::fs::read_to_string(page).unwrap()).concat();
         for row in Config::table().lines() {
             assert!(
                 page.contains(row),
-                "docs/configuration.md lacks the row of `weir check --keys`\n{row}"
+                "docs/configuration.md or entries.md lacks the row of `weir check --keys`\n{row}"
             );
         }
         let rows = page.lines().filter(|line| {

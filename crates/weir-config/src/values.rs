@@ -146,6 +146,15 @@ pub enum Pods {
     Apart,
 }
 
+/// When a standby takes over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Takeover {
+    /// By itself, once no bank speaks.
+    Auto,
+    /// After a clean stop of the bank.
+    Manual,
+}
+
 /// What one unit of other currencies is worth in ours.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rates(Vec<Conversion>);
@@ -283,6 +292,7 @@ word_value!(
         "no" = Exclusive::No, "campaign" = Exclusive::Campaign, "advertiser" = Exclusive::Advertiser
     }
     Pods = "\"together\" or \"apart\"" { "together" = Pods::Together, "apart" = Pods::Apart }
+    Takeover = "\"auto\" or \"manual\"" { "auto" = Takeover::Auto, "manual" = Takeover::Manual }
     TaskRun = "\"defer\" or \"coop\"" { "defer" = TaskRun::Defer, "coop" = TaskRun::Coop }
     Durability = "\"sealed\" or \"os\"" { "sealed" = Durability::Sealed, "os" = Durability::Os }
 );

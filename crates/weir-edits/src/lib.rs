@@ -220,6 +220,12 @@ impl Opened {
         Ok(opened)
     }
 
+    /// Does anything lie on top of the file?
+    #[must_use]
+    pub fn has_overlays(&self) -> bool {
+        !self.overlays.is_empty()
+    }
+
     fn replay(&mut self, entry: Entry, line: Box<str>) {
         replay(&mut self.overlays, &entry);
         match entry {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use door_transport::BindError;
+use ledger_cluster::BeginError;
 use ledger_journal::RecoverError;
 use weir_door::thread::SystemError;
 
@@ -44,6 +45,12 @@ pub enum StartError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// A log on other machines, as `[cluster]` says it.
+    #[error("{0}")]
+    Cluster(String),
+    /// That log, or how it and the own disk belong together.
+    #[error("cluster.log: {0}")]
+    Log(#[from] BeginError),
     /// The journal of a data folder that was used before is gone.
     #[error("{0}")]
     NoJournal(String),
@@ -92,6 +99,14 @@ pub enum StartError {
     /// The system has no randomness or no threads for us.
     #[error(transparent)]
     System(#[from] SystemError),
+}
+
+impl StartError {
+    /// Did another node begin a run of the log first?
+    #[must_use]
+    pub fn is_replaced(&self) -> bool {
+        matches!(self, StartError::Log(BeginError::Replaced))
+    }
 }
 
 /// The system refused `what`.

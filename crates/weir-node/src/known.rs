@@ -97,6 +97,23 @@ pub(super) fn before_start(data: &Path, permits: Permits) -> Result<Known, Start
     Ok(Known { watermark, accepted: permits.accept_rollback })
 }
 
+/// What a start with a log on other machines compares that log with. A journal that is gone comes from there, so nothing is permitted.
+///
+/// # Errors
+/// An operator permits what is not his to permit.
+pub(super) fn of_log(data: &Path, permits: Permits) -> Result<Known, StartError> {
+    if permits != Permits::default() {
+        return Err(StartError::Cluster(
+            "--new-ledger and --accept-rollback are for a journal on one disk: with cluster.log the log decides; leave the flag out".into(),
+        ));
+    }
+    let watermark = watermark(data).unwrap_or_else(|error| {
+        tracing::warn!(%error, "what this folder knew to be sealed cannot be read; the file is written anew");
+        None
+    });
+    Ok(Known { watermark, accepted: None })
+}
+
 /// Keeps the watermark of a journal that is not gone on from, under another name. Returns that.
 pub fn set_aside(data: &Path) -> io::Result<Option<PathBuf>> {
     let since = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();

@@ -12,6 +12,7 @@
 //! - `worker` is one worker, behind all doors; [`doors`] has the list of them. What a door is, stands in `weir-door`.
 //! - [`bank`] is the bank's thread; its parts are keys, what pacing learned, reconciliation, recovery, and rows for the survey.
 //! - `messages` pass between workers and bank; [`pulse`] is written by the bank and read by others.
+//! - [`cluster`] is for a log on other machines: how a node stands by, and how a run begins there.
 //! - [`stages`] names what the time of a thread goes into, [`measured`] reads it.
 //! - [`whole_folder`] makes the folders of stores, whole or not at all.
 //! - [`reconcile_file`] reads the lines of what an exchange says of bids.
@@ -24,6 +25,7 @@
 pub mod bank;
 pub mod bench;
 pub mod certificates;
+pub mod cluster;
 pub mod doors;
 mod error;
 pub mod known;

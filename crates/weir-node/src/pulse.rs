@@ -1,6 +1,6 @@
 //! Signs of life of the bank's thread.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
 use probe::ClockState;
@@ -17,6 +17,8 @@ pub struct Pulse {
     clock_held_ms: AtomicU64,
     /// How often that was for longer than `CLOCK_HELD_MS_MAX`.
     clock_held: AtomicU64,
+    /// Another node is the bank of the log.
+    is_fenced: AtomicBool,
 }
 
 /// A clock that is not the system's for longer than this needs a person: the node is not ready.
@@ -34,6 +36,7 @@ impl Default for Pulse {
             clock_ahead_ms: AtomicI64::new(0),
             clock_held_ms: AtomicU64::new(0),
             clock_held: AtomicU64::new(0),
+            is_fenced: AtomicBool::new(false),
         }
     }
 }
@@ -47,6 +50,16 @@ impl Pulse {
     /// How long ago the last turn began, ms. It sleeps for about 1 ms where there is nothing to do.
     pub fn age_ms(&self) -> u64 {
         self.elapsed_ms().saturating_sub(self.turned_ms.load(Relaxed))
+    }
+
+    /// Another node is the bank of the log: this one has ended.
+    pub(crate) fn fence(&self) {
+        self.is_fenced.store(true, Relaxed);
+    }
+
+    /// Is another node the bank of the log?
+    pub fn is_fenced(&self) -> bool {
+        self.is_fenced.load(Relaxed)
     }
 
     /// How the bank's clock stands. True if it has been apart from the system's for too long.

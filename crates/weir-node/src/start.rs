@@ -32,6 +32,7 @@ use crate::bank::keys;
 use crate::bank::recover::recover;
 use crate::bank::{BankProbes, BankThread, Command, Link, ask};
 use crate::certificates::Certificates;
+use crate::cluster;
 use crate::doors::Desks;
 use crate::doors::{self, DoorTerms, Doors, Parts};
 use crate::error::{StartError, system};
@@ -227,13 +228,13 @@ impl Engine {
         tokens: &Tokens,
     ) -> Result<Engine, StartError> {
         let Seats { cores, transport, doors } = seats;
-        let address = |door: &Option<BoundDoor>| door.as_ref().map(|door| door.address);
-        let addresses: Vec<Option<SocketAddr>> = doors.iter().map(address).collect();
+        let addresses: Vec<_> = doors.iter().map(|door| Some(door.as_ref()?.address)).collect();
         let listeners = by_worker(doors, cores.workers.len());
         let purses = PurseOptions { node: config.node.id, hold_ms: config.ledger.hold_ms };
         // Before the first record: a start with the wrong key changes nothing.
         let (keys_terms, keys_threads) = doors::open_keys(config, &addresses, tokens, &cores)?;
-        let start = recover(config, permits, cores.workers.len(), purses, doors::DOORS)?;
+        let log = cluster::open(config)?;
+        let start = recover(config, permits, cores.workers.len(), purses, doors::DOORS, log)?;
         let facts = Arc::new(facts(config, &start.bank)?);
         let (run, run_id) = (facts.run, run_id(&facts)?);
         let profiles = open_profiles(config)?;

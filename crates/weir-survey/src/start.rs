@@ -47,6 +47,11 @@ pub enum StartError {
     /// The log of what the API changed.
     #[error("edits: {0}")]
     Edits(#[from] LogError),
+    /// Changes by the API, which do not travel in a log on other machines.
+    #[error(
+        "edits: {0} has changes by the API, which another node would not have: write them into the budgets file, and move the folder aside; or leave out cluster.log"
+    )]
+    EditsStay(PathBuf),
     /// Where alerts are sent.
     #[error("{0}")]
     Alerts(String),
@@ -96,6 +101,9 @@ impl Node {
             Err(error) => tracing::warn!(%error, "the limit of open descriptors stays as it is"),
         }
         let edits = Opened::open(&config.node.data_dir.join("edits"))?;
+        if !config.cluster.log.is_empty() && edits.has_overlays() {
+            return Err(StartError::EditsStay(config.node.data_dir.join("edits")));
+        }
         let budgets = watcher::first_read(config).map_err(StartError::Budgets)?;
         let certificates = Certificates::read(config).map_err(StartError::DoorFiles)?;
         let seats = Seats::take(config, &certificates)?;
@@ -193,6 +201,11 @@ impl Node {
     /// Has a worker or the bank ended on its own?
     pub fn is_broken(&self) -> bool {
         self.engine.is_broken()
+    }
+
+    /// Is another node the bank of the log? Then this one has ended.
+    pub fn is_fenced(&self) -> bool {
+        self.engine.pulse().is_fenced()
     }
 
     /// Stops accepting, answers what is in flight, and ends all threads. True if all went well.

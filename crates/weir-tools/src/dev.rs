@@ -105,6 +105,7 @@ impl Dev {
                 config.budgets.file.display()
             ));
         }
+        config.cluster = Config::default().cluster;
         args.doors.apply(&mut config);
         for door in all_doors().filter(|door| !SERVED.contains(&door.name)) {
             if !(door.listen)(&config).is_chosen() {

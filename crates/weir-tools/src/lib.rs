@@ -23,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 pub mod check;
+pub mod cluster;
 pub mod costs;
 pub mod dev;
 pub mod door_addresses;

@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -19,13 +19,13 @@ use weir_node::certificates::Certificates;
 use weir_node::doors::{JUDGES, JUDGES_OF_FILES};
 use weir_node::known::{Permits, Rollback};
 use weir_node::memory::{Allocator, set_allocator};
-use weir_survey::Node;
+use weir_survey::{Node, StartError};
 use weir_tools::dev::{Dev, DevArgs};
 use weir_tools::door_addresses::DoorAddresses;
 use weir_tools::signals::Signals;
 use weir_tools::{
-    WhichBudget, costs, fix, journal, profiles, reload, report, sample, sample_campaigns, stat,
-    token, vault, why,
+    WhichBudget, cluster, costs, fix, journal, profiles, reload, report, sample, sample_campaigns,
+    stat, token, vault, why,
 };
 
 /// Threads free what others allocated, and a reload frees hundreds of megabytes: the C library's allocator keeps such memory.
@@ -122,6 +122,8 @@ enum Command {
     Report(report::ReportArgs),
     /// Unseal the keys of a node, look at them, rotate one, wrap them anew, prove that a copy of them opens.
     Vault(vault::VaultArgs),
+    /// Make the log of a cluster on NATS servers, from which another machine takes over.
+    Cluster(cluster::ClusterArgs),
     /// Make access tokens for the doors of a node.
     Token(token::TokenArgs),
     /// Print generated budgets for trying out a node.
@@ -149,6 +151,9 @@ struct RunArgs {
     /// auto, io_uring or epoll.
     #[arg(long)]
     transport: Option<Transport>,
+    /// Servers that keep the log, as nats://a:4222,b:4222,c:4222: the node stands by until no other one is the bank of it. Sets cluster.log.
+    #[arg(long, value_name = "URL")]
+    log: Option<String>,
     /// Begin a new ledger with every limit whole, in a data folder whose journal is gone. Deletes nothing, and does nothing
     /// where a journal exists.
     #[arg(long)]
@@ -369,6 +374,7 @@ fn done(command: Command, out: &mut Out) -> Result<ExitCode, String> {
             let done = fix::main(&args, out, &mut io::stderr()).map(|()| ExitCode::SUCCESS);
             done.map_err(|error| error.to_string())
         }
+        Command::Cluster(args) => cluster::main(&args, out).map(|()| ExitCode::SUCCESS),
         Command::Vault(args) => keep_keys(&args, out),
         Command::Token(args) => {
             token::main(&args, &mut io::stdin(), out, &mut io::stderr()).map(|()| ExitCode::SUCCESS)
@@ -443,6 +449,10 @@ fn with_flags(args: &RunArgs, mut config: Config) -> Result<Config, Vec<ConfigEr
     args.doors.apply(&mut config);
     config.transport.kind = args.transport.unwrap_or(config.transport.kind);
     config.check_doors()?;
+    if let Some(log) = &args.log {
+        config.cluster.log.clone_from(log);
+        weir_tools::cluster::judged(&config, args.files.config.as_deref())?;
+    }
     Ok(config)
 }
 
@@ -478,10 +488,15 @@ fn run(args: RunArgs) -> Result<ExitCode, String> {
     }
     let permits = Permits { new_ledger: args.new_ledger, accept_rollback: args.accept_rollback };
     let texts = |errors: Vec<ConfigError>| errors.iter().map(ToString::to_string).collect();
-    let file = args.files.config.clone();
-    let source = Box::new(move || configured_again(&args).map_err(texts));
-    let node = Node::start_permitted(&config, permits, weir_docs::PAGES, source);
-    let node = node.map_err(|error| with_places(file.as_deref(), &error.to_string()))?;
+    let (file, args) = (args.files.config.clone(), Arc::new(args));
+    let source = || -> weir_survey::ConfigSource {
+        let args = Arc::clone(&args);
+        Box::new(move || configured_again(&args).map_err(texts))
+    };
+    let of_start = (&config, permits, weir_docs::PAGES);
+    let node = cluster::begin(of_start, &source, &|| signals.is_stop(), &say);
+    let told = |error: StartError| with_places(file.as_deref(), &error.to_string());
+    let Some(node) = node.map_err(told)? else { return Ok(ExitCode::SUCCESS) };
     let unused = |name: &str| {
         DOORS.iter().any(|door| door.name == name && (door.listen)(&config).is_unused())
     };
@@ -509,6 +524,9 @@ fn dev(args: &DevArgs) -> Result<ExitCode, String> {
     serve(node, &signals)
 }
 
+/// The exit code of a node that another one has replaced.
+const REPLACED: u8 = 75;
+
 /// Until it is stopped.
 fn serve(node: Node, signals: &Signals) -> Result<ExitCode, String> {
     let (mut is_asked, mut under_way) = (false, None::<JoinHandle<()>>);
@@ -519,12 +537,20 @@ fn serve(node: Node, signals: &Signals) -> Result<ExitCode, String> {
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    let broken = node.is_broken();
-    tracing::info!("stopping: no new connections, answering what is in flight");
+    let (broken, is_fenced) = (node.is_broken(), node.is_fenced());
+    if !is_fenced {
+        tracing::info!("stopping: no new connections, answering what is in flight");
+    }
     let well = node.stop() && !broken;
     if well {
         tracing::info!("stopped: every record is sealed");
         Ok(ExitCode::SUCCESS)
+    } else if is_fenced {
+        let _ = writeln!(
+            io::stderr(),
+            "weir: another node is the bank of this log; started again, this one stands by"
+        );
+        Ok(ExitCode::from(REPLACED))
     } else {
         Err("the node shut down with errors; see the log above".into())
     }
@@ -538,7 +564,7 @@ fn say(line: &str) {
 
 fn log_to_stderr(level: &str) {
     // Each step of a store's opening is for whoever looks for faults in it.
-    let stores = if level == "info" { ",fjall=warn,lsm_tree=warn" } else { "" };
+    let stores = if level == "info" { ",fjall=warn,lsm_tree=warn,async_nats=warn" } else { "" };
     let filter = tracing_subscriber::EnvFilter::new(format!("{level}{stores}"));
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)

@@ -111,3 +111,24 @@ fn an_empty_folder_is_the_beginning() {
     assert_eq!(recovered.tail, EMPTY);
     assert_eq!(recovered.report, ledger_journal::Report::default());
 }
+
+/// What is copied from another log is sealed segment by segment: before that, nothing of it is there.
+#[test]
+fn copied_groups_are_there_once_their_segment_is_sealed() {
+    let all = records(&[40; 12]);
+    let folder = Mem::default();
+    let mut writer = writer(folder.clone(), EMPTY);
+    let groups = groups(EMPTY.position, &all, &[3; 4]);
+    writer.append(&groups[0]).unwrap();
+    writer.copy(&groups[1]).unwrap();
+    assert!(writer.copy(&groups[3]).is_err(), "it does not follow");
+    writer.copy(&groups[2]).unwrap();
+    assert_eq!(writer.position(), groups[0].after());
+    assert_holds(&folder.copy(), &all[..3]);
+    writer.seal_copied().unwrap();
+    writer.seal_copied().unwrap();
+    assert_eq!(writer.position(), groups[2].after());
+    writer.append(&groups[3]).unwrap();
+    let walked = assert_holds(&folder, &all);
+    assert_eq!(walked.segments as u64, writer.segments_begun());
+}

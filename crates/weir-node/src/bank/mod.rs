@@ -30,7 +30,7 @@ use ledger::{
     Out, Record, Resolution, TimedAsk, TimedRefusal, ToBank, ToWorker,
 };
 use ledger_journal::{
-    Disk, Journal, JournalOptions, Watermarks, Writer, WriterProbes, WriterStage,
+    Disk, Journal, JournalOptions, Log, Watermarks, WriterProbes, WriterStage,
 };
 use money::Instant;
 use probe::{Laps, NodeClock};
@@ -194,7 +194,7 @@ pub(crate) struct Start {
     pub(crate) named: NamedSays,
     pub(crate) keys: Keys,
     pub(crate) disk: Disk,
-    pub(crate) writer: Writer<Disk>,
+    pub(crate) writer: Box<dyn Log + Send>,
     /// How it keeps its journal, and how often it beats where the log is on other machines.
     pub(crate) journal: (JournalOptions, Option<u64>),
     pub(crate) watermarks: Option<Watermarks<Disk>>,
@@ -337,6 +337,9 @@ impl BankThread {
             if self.journal.is_broken() {
                 let why = self.journal.failure().expect("the journal's writer ended by a panic");
                 tracing::error!(why, "this node is not the bank of its log any more");
+                if self.journal.is_fenced() {
+                    self.pulse.fence();
+                }
                 return Turned::Replaced;
             }
             self.laps.lap(BankStage::Upkeep, 1);
@@ -391,7 +394,12 @@ impl BankThread {
     }
 
     /// Seals what is left. Workers have ended by now: whoever waited for an answer has it, or went away.
-    fn finish(self) -> bool {
+    fn finish(mut self) -> bool {
+        if self.beat.is_some() {
+            // Who follows the log takes over at once.
+            self.bank.hand_over(&mut self.out);
+            self.journal.append(&self.out.records, self.bank.now_ms());
+        }
         let id = |slot| self.bank.spec(slot).id;
         self.saver.finish(&self.pacer, id, self.bank.slots());
         let finished = self.journal.finish(FINISH);

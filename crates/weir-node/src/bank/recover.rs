@@ -1,19 +1,27 @@
 //! How a bank begins: the journal is read back, the run starts, and the segment that the run writes to is begun: a disk that cannot
 //! take it is known before any door opens.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use ledger::{Bank, Door, MemoJudge, MemoJudgement, PurseOptions};
-use ledger_journal::{Disk, JournalOptions, Keep, ReadError, RecoverError, Watermarks, Writer};
-use probe::NodeClock;
+use ledger_cluster::{
+    AnyEngine, BeginError, CaughtUp, ClusterLog, NodeLog, begin, begin_run, replay,
+};
+use ledger_journal::{
+    Disk, Group, JournalOptions, Keep, Known, Log, ReadError, RecoverError, Report, Watermarks,
+    Writer,
+};
+use probe::{Lease, NodeClock};
 use weir_config::config::Config;
 use weir_door::DoorFacts;
 use weir_pacer::PacerOptions;
 use wire::journal::SCHEMA_VERSION;
 
 use super::{Start, figures, keys, named, pacing_store};
+use crate::cluster;
 use crate::error::StartError;
 use crate::known::{self, Permits};
 
@@ -28,28 +36,39 @@ pub(crate) fn recover(
     workers: usize,
     purses: PurseOptions,
     doors: &[DoorFacts],
+    elsewhere: Option<ClusterLog<AnyEngine>>,
 ) -> Result<Start, StartError> {
     let path = config.node.data_dir.join("journal");
     let failed = |source| StartError::Journal { path: path.clone(), source };
-    let known = known::before_start(&config.node.data_dir, permits)?;
+    let lease = elsewhere.as_ref().map(|_| Lease::new(config.cluster.lease_ms));
+    let known = match lease {
+        None => known::before_start(&config.node.data_dir, permits)?,
+        Some(_) => known::of_log(&config.node.data_dir, permits)?,
+    };
     let disk = Disk::open(&path, config.journal.durability).map_err(failed)?;
     let memo_judges = doors.iter().filter_map(|door| door.judge).chain([OF_NODE]).collect();
-    let options = ledger::Options { memo_judges, ..bank_options(config, workers, purses) };
+    let options = bank_options(config, workers, purses, lease.is_some());
+    let options = ledger::Options { memo_judges, ..options };
     let began = std::time::Instant::now();
-    let recovered = read_back(&disk, &options, config.node.id, &known);
-    let recovered = recovered.map_err(|error| match error {
-        // The disk's trouble is not damage: nobody should reach for a backup or a repair.
-        RecoverError::Read(ReadError::Io { file, source }) => {
-            failed(std::io::Error::new(source.kind(), format!("{file}: {source}")))
-        }
-        error => StartError::Recover { path: path.clone(), source: Box::new(error) },
-    })?;
-    let ledger_journal::Recovered { mut bank, tail, report } = recovered;
+    // What a log on other machines has more than the disk is read on below.
+    let of_disk = if lease.is_some() { Known::default() } else { known };
+    let recovered = read_back(&disk, &options, config.node.id, &of_disk);
+    let ledger_journal::Recovered { mut bank, tail, report } =
+        recovered.map_err(|error| unreadable(&path, error))?;
     let now_ms = NodeClock::new().now_ms();
+    let mut writer = Writer::new(disk.clone(), config.node.id, config.journal.segment_bytes, tail);
+    let mut writer: Box<dyn Log + Send> = match elsewhere {
+        None => writer.open(now_ms).map_err(failed).map(|()| Box::new(writer) as _)?,
+        Some(log) => Box::new(begin(log, (writer, &disk), &mut bank, &known)?),
+    };
     log_a_future(&bank, now_ms);
     let (keys, mut out) = (keys::Keys::new(config), ledger::Out::default());
-    let (before, first) = (bank.run(), tail.position.sequence);
+    let (before, end) = (bank.run(), *writer.position());
+    let first = end.sequence;
     bank.start_run(now_ms, &mut out);
+    if let Some(lease) = &lease {
+        begin_run(&mut *writer, &out.records.remove(0), bank.now_ms(), lease)?;
+    }
     if report.given_up.is_some() {
         note_accepted(&config.node.data_dir, &known, first, &mut bank, &mut out).map_err(failed)?;
     } else if known.accepted.is_some() {
@@ -57,23 +76,10 @@ pub(crate) fn recover(
     }
     keys.ensure(&mut bank, &mut out)?;
     let named = named::compare(doors, config, &mut bank, &mut out)?;
-    tracing::info!(
-        run = bank.run(),
-        budgets = bank.slots(),
-        snapshot = report.snapshot,
-        records = report.records,
-        ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
-        method = disk.method().name(),
-        "journal read, sums checked"
-    );
-    let (segment_bytes, end) = (config.journal.segment_bytes, tail.position);
-    let mut writer = Writer::new(disk.clone(), config.node.id, segment_bytes, tail);
-    writer.open(now_ms).map_err(failed)?;
-    if let Some(from) = report.version.filter(|found| *found < SCHEMA_VERSION) {
-        tracing::info!("journal format raised from {from} to {SCHEMA_VERSION}");
-    }
+    say_read(&bank, &report, began, &disk);
     let figures = figures::open(config, &disk, &end, &options);
-    let journal = (journal_options(config, options, figures.1.unread()), None);
+    let beat_ms = lease.as_ref().map(|_| config.cluster.beat_ms);
+    let journal = (journal_options(config, options, figures.1.unread(), lease), beat_ms);
     let data = &config.node.data_dir;
     let pacing = PacerOptions { win_notices: config.ledger.win_notices, ..PacerOptions::default() };
     Ok(Start {
@@ -91,6 +97,58 @@ pub(crate) fn recover(
         pacing,
         pulse: Arc::default(),
     })
+}
+
+/// Puts the journal of the data folder into a log on other machines, and what that has more into the journal.
+///
+/// # Errors
+/// They do not belong together, or cannot be read or written.
+pub(crate) fn put_into(
+    config: &Config,
+    log: ClusterLog<AnyEngine>,
+) -> Result<CaughtUp, StartError> {
+    let (data, path) = (&config.node.data_dir, config.node.data_dir.join("journal"));
+    let failed = |source| StartError::Journal { path: path.clone(), source };
+    let disk = Disk::open(&path, config.journal.durability).map_err(failed)?;
+    let purses = PurseOptions { node: config.node.id, hold_ms: config.ledger.hold_ms };
+    let options = bank_options(config, 1, purses, true);
+    let known = known::before_start(data, Permits::default())?;
+    let recovered = read_back(&disk, &options, config.node.id, &known);
+    let ledger_journal::Recovered { mut bank, tail, .. } =
+        recovered.map_err(|error| unreadable(&path, error))?;
+    let writer = Writer::new(disk.clone(), config.node.id, config.journal.segment_bytes, tail);
+    let each = &mut |group: &Group| replay(&mut bank, group);
+    let begun = NodeLog::begin(log, writer, &disk, each);
+    let (_, caught_up) = begun.map_err(BeginError::from)?;
+    Ok(caught_up)
+}
+
+/// Says what was read, for the log.
+fn say_read(bank: &Bank, report: &Report, began: std::time::Instant, disk: &Disk) {
+    tracing::info!(
+        run = bank.run(),
+        budgets = bank.slots(),
+        snapshot = report.snapshot,
+        records = report.records,
+        ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+        method = disk.method().name(),
+        "journal read, sums checked"
+    );
+    if let Some(from) = report.version.filter(|found| *found < SCHEMA_VERSION) {
+        tracing::info!("journal format raised from {from} to {SCHEMA_VERSION}");
+    }
+}
+
+fn unreadable(path: &Path, error: RecoverError) -> StartError {
+    let path = path.to_path_buf();
+    match error {
+        // The disk's trouble is not damage: nobody should reach for a backup or a repair.
+        RecoverError::Read(ReadError::Io { file, source }) => {
+            let source = std::io::Error::new(source.kind(), format!("{file}: {source}"));
+            StartError::Journal { path, source }
+        }
+        error => StartError::Recover { path, source: Box::new(error) },
+    }
 }
 
 /// Warns where the journal ends after this time.
@@ -133,7 +191,7 @@ fn read_back(
 /// For the trail: somebody let the node go on from a journal that ends before what was sealed. What was known of the
 /// other one is kept.
 fn note_accepted(
-    data: &std::path::Path,
+    data: &Path,
     known: &ledger_journal::Known,
     first: u64,
     bank: &mut Bank,
@@ -196,6 +254,7 @@ fn journal_options(
     config: &Config,
     bank: ledger::Options,
     unread: Arc<AtomicU64>,
+    lease: Option<Arc<Lease>>,
 ) -> JournalOptions {
     let j = &config.journal;
     JournalOptions {
@@ -212,13 +271,21 @@ fn journal_options(
         },
         unread: Some(unread),
         bank,
-        lease: None,
+        lease,
     }
 }
 
-fn bank_options(config: &Config, workers: usize, purses: PurseOptions) -> ledger::Options {
-    let l = &config.ledger;
+fn bank_options(
+    config: &Config,
+    workers: usize,
+    purses: PurseOptions,
+    is_elsewhere: bool,
+) -> ledger::Options {
+    let (l, c) = (&config.ledger, &config.cluster);
     ledger::Options {
+        lease_ms: if is_elsewhere { c.lease_ms } else { 0 },
+        clock_error_ms: c.clock_error_ms,
+        node: cluster::node_name(config).filter(|_| is_elsewhere).unwrap_or_default().into(),
         workers: u16::try_from(workers).unwrap_or(u16::MAX),
         hold_ms_max: purses.hold_ms_max(),
         billing_ms: l.billing_ms,

@@ -6,6 +6,7 @@ use std::sync::mpsc;
 use std::time::Instant as Clock;
 
 use door_transport::Handle;
+use ledger_cluster::{AnyEngine, ClusterLog};
 use ledger::{Amount, Door, EditReason, Hold, Need, Origin};
 use probe::HandClock;
 use table::ring;
@@ -18,6 +19,7 @@ use wire::Action;
 
 use super::*;
 use crate::doors::Doors;
+use crate::error::StartError;
 use crate::known::Permits;
 use crate::measured::Sources;
 
@@ -43,11 +45,21 @@ impl Bench {
     }
 
     fn with(data: tempfile::TempDir, workers: usize, doors: &[DoorFacts]) -> Bench {
+        Bench::on(data, workers, doors, None).unwrap()
+    }
+
+    /// The same with a log on other machines.
+    fn on(
+        data: tempfile::TempDir,
+        workers: usize,
+        doors: &[DoorFacts],
+        log: Option<ClusterLog<AnyEngine>>,
+    ) -> Result<Bench, StartError> {
         let mut config = Config::default();
         config.node.data_dir = data.path().to_path_buf();
         let purses = ledger::PurseOptions { node: 1, hold_ms: config.ledger.hold_ms };
-        let start = super::recover::recover(&config, Permits::default(), workers, purses, doors);
-        let start = start.unwrap();
+        let permits = Permits::default();
+        let start = super::recover::recover(&config, permits, workers, purses, doors, log)?;
         let handle = Handle::new().unwrap();
         let (mut links, mut others) = (Vec::new(), Vec::new());
         for _ in 0..workers {
@@ -71,7 +83,7 @@ impl Bench {
         let tick_ms = 1 << 40;
         let secret = Secret::new(7);
         let thread = BankThread::new(start, links, inbox, secret, tick_ms, probes).unwrap();
-        Bench { thread, commands, up, down, others, data, _handle: handle }
+        Ok(Bench { thread, commands, up, down, others, data, _handle: handle })
     }
 
     fn configure(&mut self) {

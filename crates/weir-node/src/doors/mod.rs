@@ -26,10 +26,11 @@ use weir_door::{Door, DoorFacts, DoorSet, OnDoors, Tokens, WorkerCounters, doors
 pub const DOORS: &[DoorFacts] = Doors::FACTS;
 
 /// Who judges sections of `weir.toml`.
-pub const JUDGES: &[Judge] = &[entries::judge, section::judge, exchanges::judge];
+pub const JUDGES: &[Judge] =
+    &[entries::judge, section::judge, exchanges::judge, crate::cluster::judge];
 
 /// Who judges files that entries of `weir.toml` name.
-pub const JUDGES_OF_FILES: &[Judge] = &[entries::judge_files];
+pub const JUDGES_OF_FILES: &[Judge] = &[entries::judge_files, crate::cluster::judge_files];
 
 doors! {
     /// The doors of a node's worker.

@@ -35,6 +35,9 @@ use super::survey::{Found, Latest, SharedTallies};
 use crate::admin::Status;
 use crate::costs::openmetrics::Exposition;
 
+/// Why nothing is changed by the API while the log is on other machines.
+const EDITS_STAY: &str = "changes by the API do not travel in the log on other machines (cluster.log) yet, so a node that takes over would not \
+                          have them; change the budgets file on all nodes";
 /// Refusals of a budget in one answer.
 const RECENT_MAX: usize = 100;
 /// How long workers may take to answer.
@@ -55,7 +58,10 @@ pub(crate) struct Watched {
 
 impl watch::Node for Watched {
     fn edit(&self, edit: Edit) -> Result<Edited, EditError> {
-        self.edits.edit(edit)
+        match self.config.cluster.log.is_empty() {
+            true => self.edits.edit(edit),
+            false => Err(EditError::Refused(EDITS_STAY.into())),
+        }
     }
 
     fn id_of(&self, handle: &str) -> Option<u64> {

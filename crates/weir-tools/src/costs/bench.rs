@@ -129,6 +129,7 @@ impl Door {
         file.flush()?;
         let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
         config.node.data_dir = folder.join("data");
+        config.cluster = Config::default().cluster;
         config.budgets.file = budgets;
         for door in all_doors() {
             (door.set_listen)(&mut config, any_port.into());

@@ -4,8 +4,10 @@ use std::io;
 use std::ops::ControlFlow;
 use std::sync::Mutex;
 
+use ledger_cluster::{ClusterName, EngineFault, EntryKey, Memory};
 use ledger_journal::{Durability, Group, Keep, Log, NotAppended, Position, ReadError};
 use probe::Lease;
+use vault::SecretKey;
 
 use super::*;
 
@@ -134,4 +136,149 @@ fn a_bank_that_is_fenced_ends_and_answers_nothing() {
     hand.pass(10);
     assert_eq!(bench.thread.turn(), Turned::Replaced);
     assert_eq!(bench.resolved(), None);
+}
+
+/// An engine with an empty stream.
+fn engine() -> Memory {
+    let engine = Memory::new("weir".parse().unwrap());
+    log_of(&engine, 1).create().unwrap();
+    engine
+}
+
+fn log_of(engine: &Memory, node: u16) -> ClusterLog<AnyEngine> {
+    let name: ClusterName = "weir".parse().unwrap();
+    let key = EntryKey::new(&name, &SecretKey::from_bytes(&[7; 32])).unwrap();
+    ClusterLog::new(Box::new(engine.clone()), name, node, key, "nats://n1:4222")
+}
+
+/// A node that begins on this folder and that log.
+fn node(engine: &Memory, data: tempfile::TempDir) -> Result<Bench, StartError> {
+    let mut bench = Bench::on(data, 1, &[], Some(log_of(engine, 1)))?;
+    bench.thread.tick_ms = 10;
+    Ok(bench)
+}
+
+fn empty() -> tempfile::TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+fn refused(begun: Result<Bench, StartError>) -> String {
+    begun.err().expect("the start is refused").to_string()
+}
+
+/// The records of each entry.
+fn groups(engine: &Memory) -> Vec<Vec<Record>> {
+    let mut all = Vec::new();
+    let read = log_of(engine, 1).read_on(&mut |group| {
+        let mut records = Vec::new();
+        group.each_record(|record| records.push(record)).unwrap();
+        all.push(records);
+        ControlFlow::Continue(())
+    });
+    read.unwrap();
+    all
+}
+
+/// What the first budget has spent.
+fn settled(bench: &Bench) -> Amount {
+    bench.thread.book_line(0).settled
+}
+
+/// Of each run that began, for how long it left alone what was out before.
+fn set_aside(engine: &Memory) -> Vec<u64> {
+    let aside = |record: Record| match record {
+        Record::RunStarted { at_ms, suspended_until_ms, .. } => Some(suspended_until_ms - at_ms),
+        _ => None,
+    };
+    groups(engine).into_iter().flatten().filter_map(aside).collect()
+}
+
+const BUDGET: &str = "{\"id\":1,\"name\":\"b1\",\"unit\":\"USD\",\"limit\":\"100\"}\n";
+
+#[test]
+fn acknowledged_money_survives_the_disk_and_an_empty_folder_begins_from_the_log() {
+    let engine = engine();
+    // The first append of the run is lost, and then taken without an answer: it is repeated.
+    engine.plant(&[EngineFault::Lost, EngineFault::Unanswered]);
+    let mut first = node(&engine, empty()).unwrap();
+    let [Record::RunStarted { run: 1, lease_ms: 15_000, node: name, .. }] = &groups(&engine)[0][..]
+    else {
+        panic!("the run begins alone: {:?}", groups(&engine)[0]);
+    };
+    assert!(!name.is_empty(), "the machine has a name");
+    first.configure_with(BUDGET);
+    let hold = first.hold();
+    first.up.try_send(settle(hold, hold.deadline_ms - 1)).unwrap();
+    assert_eq!(first.until(Bench::resolved), Verdict::Settled);
+    sealed(&mut first);
+    let spent = settled(&first);
+    assert_eq!(spent, hold.amount);
+    // A crash, and the folder is gone with it. What was out stays set aside for the lease, a hold's life and the clocks' error.
+    drop(first);
+    let mut second = node(&engine, empty()).unwrap();
+    assert_eq!(settled(&second), spent);
+    let [_, aside_ms] = set_aside(&engine)[..] else { panic!("{:?}", set_aside(&engine)) };
+    assert!(aside_ms >= 15_000 + 2_000 + 500, "{aside_ms}");
+    // The token of the run before settles again: it is booked once.
+    second.configure_with(BUDGET);
+    second.up.try_send(settle(hold, hold.deadline_ms - 1)).unwrap();
+    assert_eq!(second.until(Bench::resolved), Verdict::Settled);
+    assert_eq!(settled(&second), spent);
+}
+
+#[test]
+fn after_a_clean_stop_the_next_run_sets_nothing_aside() {
+    let engine = engine();
+    assert!(node(&engine, empty()).unwrap().thread.finish());
+    assert!(matches!(groups(&engine).last().unwrap()[..], [.., Record::Handover { .. }]));
+    drop(node(&engine, empty()).unwrap());
+    drop(node(&engine, empty()).unwrap());
+    let aside = set_aside(&engine);
+    assert!(aside[1] == 0 && aside[2] >= 17_500, "{aside:?}");
+}
+
+#[test]
+fn a_second_node_takes_the_run_and_the_first_one_answers_nothing() {
+    let engine = engine();
+    let mut first = node(&engine, empty()).unwrap();
+    first.configure_with(BUDGET);
+    let hold = first.hold();
+    let second = node(&engine, empty()).unwrap();
+    first.up.try_send(settle(hold, hold.deadline_ms - 1)).unwrap();
+    while first.thread.turn() != Turned::Replaced {
+        assert_eq!(first.resolved(), None);
+    }
+    assert!(first.thread.pulse.is_fenced());
+    assert_eq!(settled(&second), Amount::ZERO);
+    // Its folder goes on behind what the second has begun.
+    let Bench { thread, data, .. } = first;
+    drop(thread);
+    let third = node(&engine, data).unwrap();
+    assert_eq!(third.thread.bank.run(), 3);
+}
+
+#[test]
+fn a_start_says_why_disk_and_log_do_not_belong_together() {
+    let engine = engine();
+    let other = Bench::on(empty(), 1, &[], Some(log_of(&engine, 2))).err().unwrap().to_string();
+    assert!(other.contains("made for node.id 1, and this node has node.id 2"), "{other}");
+    let first = node(&engine, empty()).unwrap();
+    let Bench { thread, data, .. } = first;
+    drop(thread);
+    engine.cut(0);
+    let lost = refused(node(&engine, data));
+    assert!(
+        lost.contains("the log is empty, and the journal") && lost.contains("weir cluster init"),
+        "{lost}"
+    );
+    assert_eq!(engine.entries(), 0, "nothing was appended");
+    // The folder knows of more than its journal and the log have.
+    let (engine, data) = (self::engine(), empty());
+    let first = node(&engine, data).unwrap();
+    let Bench { thread, data, .. } = first;
+    drop(thread);
+    std::fs::remove_dir_all(data.path().join("journal")).unwrap();
+    engine.cut(0);
+    let behind = refused(node(&engine, data));
+    assert!(behind.contains("both lost acknowledged records"), "{behind}");
 }

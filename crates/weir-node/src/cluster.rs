@@ -1,0 +1,287 @@
+//! A log on other machines, as `[cluster]` says: what is wrong with the section, how the log is opened, and how a node stands by. How a run begins
+//! there is in `ledger-cluster`.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use ledger::Record;
+use ledger_cluster::{
+    AnyEngine, BeginError, CaughtUp, ClusterLog, ClusterName, EntryKey, JetStream, Listening,
+    Servers,
+};
+use vault::SecretKey;
+use weir_config::config::{Config, ConfigError, Takeover};
+use weir_config::paths::told;
+
+use crate::bank::recover::put_into;
+use crate::error::StartError;
+use crate::start::lock_data;
+
+/// How long a server may take to answer; then another one is asked.
+const ANSWER: Duration = Duration::from_millis(400);
+/// A stream that was made just now is asked again after this time.
+const RETRY: Duration = Duration::from_millis(200);
+/// A stream that was made just now has no leader for this time at most.
+const LEADER_WITHIN: Duration = Duration::from_secs(10);
+/// A stream is gone where the engine says so as often.
+const GONE_TIMES: u32 = 2;
+
+/// What is durable in the data folder and does not travel in the log.
+pub const NOT_CARRIED: [&str; 4] =
+    ["keys of the keys door", "audit of keys", "profiles", "history"];
+
+/// Returns what is wrong with `[cluster]`, and with what else a log on other machines needs.
+#[must_use]
+pub fn judge(config: &Config) -> Vec<ConfigError> {
+    let c = &config.cluster;
+    if c.log.is_empty() {
+        return Vec::new();
+    }
+    let door = |name| weir_config::doors::all_doors().find(|door| door.name == name);
+    let is_on = |name| door(name).is_some_and(|door| (door.listen)(config).address().is_some());
+    let is_monitor = |address: &String| address.starts_with("http://");
+    let rules = [
+        (addresses(&c.log).is_some(), "cluster.log: expected servers as nats://a:4222,b:4222,c:4222 or tls://a:4222, without paths".into()),
+        (c.name.parse::<ClusterName>().is_ok(), format!("cluster.name: {}", c.name.parse::<ClusterName>().err().map_or_else(String::new, |error| error.to_string()))),
+        (node_name(config).is_some(), "cluster.node is empty, and this machine has no host name: name it".into()),
+        (!c.log_monitors.is_empty() && c.log_monitors.iter().all(is_monitor), "cluster.log_monitors: expected the monitor of each server that keeps the log, as [\"http://a:8222\", \"http://b:8222\", \"http://c:8222\"]".into()),
+        (!c.secret_file.is_empty(), "cluster.secret_file is empty, expected a file with 64 hexadecimal digits that all nodes of the cluster have: `openssl rand -hex 32` makes them".into()),
+        (c.lease_ms >= 2 * c.beat_ms, format!("cluster.lease_ms: found {}, expected at least twice cluster.beat_ms ({}): a bank that is alive would stop granting", c.lease_ms, c.beat_ms)),
+        (c.takeover_ms > 2 * c.beat_ms, format!("cluster.takeover_ms: found {}, expected more than twice cluster.beat_ms ({}): a bank that is alive would be replaced", c.takeover_ms, c.beat_ms)),
+        (!is_on("fix"), "fix.listen: the numbers of FIX sessions do not travel in the log yet: leave out [[fix.session]], or close the door with fix.listen = \"\"".into()),
+        (!is_on("keys") || !config.keys.tokens_file.is_empty(), "keys.tokens_file is empty: with a log on other machines the keys door takes no token that one node made for itself; set it, or close the door with keys.listen = \"\"".into()),
+    ];
+    let wrong = rules.into_iter().filter(|(holds, _)| !holds);
+    wrong.map(|(_, text)| ConfigError { place: String::new(), text }).collect()
+}
+
+/// Returns what is wrong with the files that `[cluster]` names.
+#[must_use]
+pub fn judge_files(config: &Config) -> Vec<ConfigError> {
+    if config.cluster.log.is_empty() || config.cluster.secret_file.is_empty() {
+        return Vec::new();
+    }
+    let wrong = secret(config.cluster.secret_file.as_ref()).err();
+    wrong.map(|text| ConfigError { place: String::new(), text }).into_iter().collect()
+}
+
+/// The addresses of the servers, each with its scheme: the first one says it for those that have none.
+fn addresses(log: &str) -> Option<Vec<String>> {
+    let scheme = if log.trim_start().starts_with("tls://") { "tls" } else { "nats" };
+    let address = |part: &str| {
+        let (scheme, host) = part.trim().split_once("://").unwrap_or((scheme, part.trim()));
+        let is_one =
+            ["nats", "tls"].contains(&scheme) && !host.is_empty() && !host.contains(['/', ' ']);
+        is_one.then(|| format!("{scheme}://{host}"))
+    };
+    log.split(',').map(address).collect()
+}
+
+/// The name of this machine.
+pub(crate) fn node_name(config: &Config) -> Option<String> {
+    let host = || std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = Some(config.cluster.node.clone()).filter(|name| !name.is_empty());
+    Some(name.unwrap_or_else(host).trim().to_string()).filter(|name| !name.is_empty())
+}
+
+/// Reads the secret of the cluster.
+fn secret(file: &Path) -> Result<SecretKey, String> {
+    use std::os::unix::fs::PermissionsExt;
+    let io = |error| format!("cluster.secret_file {}", told(file, &error));
+    let mode = std::fs::metadata(file).map_err(io)?.permissions().mode() & 0o777;
+    if mode & 0o077 != 0 {
+        return Err(format!(
+            "cluster.secret_file {}: its mode is {mode:o}, expected 600 or 400: others must not read it; chmod 600",
+            file.display()
+        ));
+    }
+    let bytes = access::file::read_regular(file, 66).map_err(io)?;
+    SecretKey::parse(&bytes).filter(|_| bytes.len() >= 64).ok_or_else(|| {
+        format!(
+            "cluster.secret_file {}: expected 64 hexadecimal digits and nothing else",
+            file.display()
+        )
+    })
+}
+
+/// Opens the log; `None` where it is on the own disk alone.
+///
+/// # Errors
+/// The secret cannot be read, or no server answers.
+pub fn open(config: &Config) -> Result<Option<ClusterLog<AnyEngine>>, StartError> {
+    let c = &config.cluster;
+    if c.log.is_empty() {
+        return Ok(None);
+    }
+    let secret = secret(c.secret_file.as_ref()).map_err(StartError::Cluster)?;
+    let wrong =
+        |error: &dyn ToString| StartError::Cluster(format!("cluster.name: {}", error.to_string()));
+    let name: ClusterName = c.name.parse().map_err(|error| wrong(&error))?;
+    let key = EntryKey::new(&name, &secret).map_err(|error| wrong(&error))?;
+    let path = |text: &String| (!text.is_empty()).then(|| text.into());
+    let servers = Servers {
+        addresses: addresses(&c.log).unwrap_or_default(),
+        monitors: c.log_monitors.clone(),
+        credentials: path(&c.log_credentials),
+        ca: path(&c.log_ca),
+        answer: ANSWER,
+    };
+    let shown = servers.shown();
+    let engine: AnyEngine = Box::new(JetStream::connect(&name, servers).map_err(BeginError::from)?);
+    Ok(Some(ClusterLog::new(engine, name, config.node.id, key, &shown)))
+}
+
+/// What [`init`] found and did.
+#[derive(Clone, Copy, Debug)]
+pub struct Made {
+    /// Entries that the log had before.
+    pub entries: u64,
+    /// What disk and log did not both have.
+    pub caught_up: CaughtUp,
+}
+
+/// Makes the stream of a new cluster, judges it and all its servers, and puts the journal of the data folder into it, where there is one.
+///
+/// # Errors
+/// What of the engine is not as it must be, or why the journal and the log do not belong together.
+pub fn init(config: &Config) -> Result<Made, StartError> {
+    let unset = || {
+        StartError::Cluster("cluster.log is empty: name the servers there, or with --log nats://a:4222,b:4222,c:4222".into())
+    };
+    let mut log = open(config)?.ok_or_else(unset)?;
+    log.create().map_err(BeginError::from)?;
+    let began = Instant::now();
+    while let Err(why) = log.attest_all() {
+        if began.elapsed() >= LEADER_WITHIN {
+            return Err(StartError::Cluster(why));
+        }
+        std::thread::sleep(RETRY);
+    }
+    let (entries, _) = log.tip().map_err(BeginError::from)?;
+    let data = &config.node.data_dir;
+    let has_journal = data.join("journal").exists();
+    let caught_up = match has_journal {
+        false => CaughtUp::default(),
+        true => {
+            let _lock = lock_data(data)?;
+            put_into(config, log)?
+        }
+    };
+    Ok(Made { entries, caught_up })
+}
+
+/// Stands by until no bank speaks in the log: it stopped cleanly, nothing was appended for `cluster.takeover_ms`, or there never was one. False if
+/// it was told to stop before. Where the log is on the own disk there is nothing to wait for.
+///
+/// # Errors
+/// What waiting does not mend: no such stream, another secret, an entry of a later version.
+pub fn stand_by(config: &Config, is_stop: &dyn Fn() -> bool) -> Result<bool, StartError> {
+    let c = &config.cluster;
+    if c.log.is_empty() {
+        return Ok(true);
+    }
+    let takeover_ms = (c.takeover == Takeover::Auto).then_some(c.takeover_ms);
+    let (began, mut listening, mut log) = (Instant::now(), Listening::default(), None);
+    let (mut gone, mut is_away) = (0, false);
+    while !is_stop() {
+        let tip = match tip(&mut log, config) {
+            Ok(tip) => {
+                (gone, is_away) = (0, false);
+                Some(tip)
+            }
+            Err(StartError::Log(error)) if error.is_away() || error.is_no_stream() => {
+                gone = if error.is_no_stream() { gone + 1 } else { 0 };
+                if gone >= GONE_TIMES {
+                    return Err(error.into());
+                }
+                if !std::mem::replace(&mut is_away, true) {
+                    tracing::warn!(%error, "standing by until the log answers");
+                }
+                None
+            }
+            Err(error) => return Err(error),
+        };
+        let now_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        if listening.is_over(takeover_ms, now_ms, tip.as_ref()) {
+            let entry = tip.map(|(entry, _)| entry);
+            tracing::info!(entry, "no bank speaks in the log: taking over");
+            return Ok(true);
+        }
+        std::thread::sleep(Duration::from_millis(c.beat_ms.min(c.takeover_ms / 4)));
+    }
+    Ok(false)
+}
+
+/// What the log ends with, which is opened for that.
+fn tip(
+    log: &mut Option<ClusterLog<AnyEngine>>,
+    config: &Config,
+) -> Result<(u64, Option<Record>), StartError> {
+    if log.is_none() {
+        *log = open(config)?;
+    }
+    Ok(log.as_mut().expect("cluster.log is set").tip().map_err(BeginError::from)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_log_elsewhere_needs_is_asked_for_with_its_key() {
+        let mut sound = Config::default();
+        assert_eq!(judge(&sound), []);
+        sound.cluster.log = "nats://u:p@a:4222, b:4222".into();
+        sound.cluster.log_monitors = vec!["http://a:8222".into()];
+        sound.cluster.secret_file = "secret".into();
+        sound.keys.tokens_file = "tokens".into();
+        assert_eq!(judge(&sound), []);
+        assert_eq!(addresses("tls://a:1,b:2"), Some(vec!["tls://a:1".into(), "tls://b:2".into()]));
+        type Change = fn(&mut Config);
+        let changes: [(&str, Change); 9] = [
+            ("cluster.log: expected servers", |c| c.cluster.log = "http://a:8222".into()),
+            ("cluster.log: expected servers", |c| c.cluster.log = "nats://a,".into()),
+            ("cluster.name: the cluster name `a.b`", |c| c.cluster.name = "a.b".into()),
+            ("cluster.log_monitors: expected the monitor", |c| c.cluster.log_monitors.clear()),
+            ("cluster.secret_file is empty", |c| c.cluster.secret_file.clear()),
+            ("cluster.lease_ms: found 999, expected at least", |c| c.cluster.lease_ms = 999),
+            ("cluster.takeover_ms: found 1000, expected more", |c| c.cluster.takeover_ms = 1_000),
+            ("fix.listen: the numbers of FIX", |c| c.arrays.fix_session.push(Default::default())),
+            ("keys.tokens_file is empty", |c| c.keys.tokens_file.clear()),
+        ];
+        for (expected, change) in changes {
+            let mut config = sound.clone();
+            change(&mut config);
+            let wrong = judge(&config);
+            assert!(wrong.len() == 1 && wrong[0].text.starts_with(expected), "{wrong:?}");
+        }
+        sound.keys.tokens_file.clear();
+        sound.keys.listen = weir_config::listen::Listen::OFF;
+        assert_eq!(judge(&sound), []);
+    }
+
+    #[test]
+    fn a_secret_is_64_digits_that_nobody_else_reads() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("secret");
+        let digits = "5a".repeat(32);
+        for (text, mode, expected) in [
+            (digits.clone(), 0o600, None),
+            (format!("{digits}\n"), 0o400, None),
+            (digits.clone(), 0o640, Some("its mode is 640")),
+            ("5a".repeat(31), 0o600, Some("expected 64 hexadecimal digits")),
+            ("x".repeat(32), 0o600, Some("expected 64 hexadecimal digits")),
+            ("x".repeat(64), 0o600, Some("expected 64 hexadecimal digits")),
+        ] {
+            let _ = std::fs::remove_file(&file);
+            std::fs::write(&file, text).unwrap();
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+            let found = secret(&file).err();
+            assert_eq!(found.is_none(), expected.is_none());
+            assert!(found.is_none_or(|text| text.contains(expected.unwrap())));
+        }
+        std::fs::remove_file(&file).unwrap();
+        assert!(secret(&file).err().unwrap().starts_with("cluster.secret_file "));
+    }
+}

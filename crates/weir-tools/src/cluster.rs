@@ -1,0 +1,114 @@
+//! `weir cluster`: the log on other machines.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use weir_config::config::{self, Config, ConfigError};
+use weir_node::doors::JUDGES;
+use weir_node::known::Permits;
+use weir_survey::{ConfigSource, Node, StartError};
+
+/// `weir cluster`.
+#[derive(Args, Debug)]
+pub struct ClusterArgs {
+    #[command(subcommand)]
+    command: ClusterCommand,
+}
+
+#[derive(Subcommand, Debug)]
+enum ClusterCommand {
+    /// Make the log of a new cluster, once; judge its servers; put the journal of an existing data folder into it
+    #[command(
+        after_help = "Example: weir cluster init --config weir.toml --log nats://a:4222,b:4222,c:4222\n\nDone twice, it only judges. Stop the node of the data folder before."
+    )]
+    Init(InitArgs),
+}
+
+#[derive(Args, Debug)]
+struct InitArgs {
+    /// The configuration file, with the keys of [cluster]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The data folder whose journal begins the log; an empty one, or none, begins an empty log
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Servers that keep the log; sets cluster.log
+    #[arg(long, value_name = "URL")]
+    log: Option<String>,
+}
+
+/// Judges `[cluster]` again, with what a flag says.
+///
+/// # Errors
+/// What is wrong.
+pub fn judged(config: &Config, file: Option<&Path>) -> Result<(), Vec<ConfigError>> {
+    let place = file.map_or("--log".into(), |file| file.display().to_string());
+    let wrong = weir_node::cluster::judge(config).into_iter();
+    let wrong: Vec<_> = wrong.map(|error| ConfigError { place: place.clone(), ..error }).collect();
+    if wrong.is_empty() { Ok(()) } else { Err(wrong) }
+}
+
+/// Starts a node, where the log is on other machines once no other node is its bank; each time that it stands by, `say` hears. `None`: it was
+/// told to stop before.
+///
+/// # Errors
+/// [`StartError`].
+pub fn begin(
+    (config, permits, docs): (&Config, Permits, &'static [watch::Asset]),
+    source: &dyn Fn() -> ConfigSource,
+    is_stop: &dyn Fn() -> bool,
+    say: &dyn Fn(&str),
+) -> Result<Option<Node>, StartError> {
+    loop {
+        if !config.cluster.log.is_empty() {
+            say("standby");
+        }
+        if !weir_node::cluster::stand_by(config, is_stop)? {
+            return Ok(None);
+        }
+        match Node::start_permitted(config, permits, docs, source()) {
+            Err(StartError::Engine(error)) if error.is_replaced() => {}
+            started => return started.map(Some),
+        }
+    }
+}
+
+/// Runs it.
+///
+/// # Errors
+/// What is wrong, for people.
+pub fn main(args: &ClusterArgs, out: &mut impl Write) -> Result<(), String> {
+    match &args.command {
+        ClusterCommand::Init(args) => init(args, out),
+    }
+}
+
+fn init(args: &InitArgs, out: &mut impl Write) -> Result<(), String> {
+    let lines = |errors: Vec<ConfigError>| {
+        errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    };
+    let mut config =
+        config::load(args.config.as_deref(), config::environment(), JUDGES).map_err(lines)?;
+    if let Some(data) = &args.data {
+        config.node.data_dir.clone_from(data);
+    }
+    if let Some(log) = &args.log {
+        config.cluster.log.clone_from(log);
+        judged(&config, args.config.as_deref()).map_err(lines)?;
+    }
+    let made = weir_node::cluster::init(&config).map_err(|error| error.to_string())?;
+    let name = &config.cluster.name;
+    // `out` knows of it.
+    let _ = writeln!(out, "WEIR_{name}: all servers that keep it sync before they acknowledge");
+    let _ = match (made.entries, made.caught_up.appended) {
+        (0, 0) => writeln!(out, "it is empty: the first node that runs begins it"),
+        (_, 0) => writeln!(out, "it has {} entries", made.entries),
+        (_, groups) => writeln!(
+            out,
+            "{groups} groups of the journal in {} were put into it",
+            config.node.data_dir.display()
+        ),
+    };
+    Ok(())
+}
