@@ -42,6 +42,10 @@ const P50_US_MAX: f64 = 25.0;
 const P99_US_MAX: f64 = 200.0;
 /// What the worker may take for an order and its report beyond the proxy, ns.
 const CPU_NS_MAX: f64 = 400.0;
+/// What money may add to `written`'s p50 beside an echo of the bank, which is not taken off here, us.
+const MONEY_P50_US_MAX: f64 = 15.0;
+/// What the bank may take for an order and its fill, ns.
+const BANK_NS_MAX: f64 = 800.0;
 /// What a sealed group of one message takes on disk.
 const GROUP_BYTES: usize = 4_096;
 const CONFIG: &str = r#"
@@ -50,7 +54,7 @@ listen = "127.0.0.1:0"
 [[fix.session]]
 sender_comp_id = "GATE"
 target_comp_id = "CLIENT1"
-limits = "none"
+LIMITS
 route = "venue1"
 durability = "DURABILITY"
 validation = "off"
@@ -62,6 +66,17 @@ heart_bt_int_s = 3600
 durability = "DURABILITY"
 connect = ["VENUE_ADDRESS"]
 "#;
+
+const GATES: [&str; 4] = [
+    "gate, `written`",
+    "gate, `sealed`",
+    "gate with money, `written`",
+    "gate with money, `sealed`",
+];
+/// What is said of limits: orders pass, or every order of the session asks one budget.
+const LIMITS: [&str; 2] = ["limits = \"none\"", "limits = \"budgets\"\nfirm = \"DESK\""];
+const BUDGETS: &str =
+    "{\"id\":1,\"unit\":\"USD\",\"limit\":\"1000000000000\",\"orders\":{\"firm\":\"DESK\"}}\n";
 
 /// Prints the tables.
 pub(super) fn run(size: Size) {
@@ -75,8 +90,8 @@ pub(super) fn run(size: Size) {
 #[derive(Clone, Debug)]
 struct Sample {
     waits: Waits,
-    /// Of what is in the middle, of the client's thread, and of the venue's.
-    used: [Used; 3],
+    /// Of what is in the middle, of the client's thread, of the venue's, and of the bank's.
+    used: [Used; 4],
     orders: u64,
     elapsed: Duration,
 }
@@ -84,6 +99,10 @@ struct Sample {
 impl Sample {
     fn per_order_ns(&self) -> f64 {
         self.used[0].cpu_ns as f64 / self.orders as f64
+    }
+
+    fn bank_ns(&self) -> f64 {
+        self.used[3].cpu_ns as f64 / self.orders as f64
     }
 
     /// How much of the round a thread was ready and had no core, %.
@@ -120,10 +139,11 @@ impl Way {
     }
 
     fn round(&self, orders: u64, rate: u64) -> Result<Sample, String> {
-        let used = || -> Result<[Used; 3], String> {
+        let used = || -> Result<[Used; 4], String> {
             let middle = threads::used(self.process, self.thread)?.0;
             let venue = threads::used(std::process::id(), venue::THREAD)?.0;
-            Ok([middle, threads::own(), venue])
+            let bank = threads::used(self.process, "bank")?.0;
+            Ok([middle, threads::own(), venue, bank])
         };
         let before = used()?;
         let began = Instant::now();
@@ -131,7 +151,7 @@ impl Way {
         let waits = traded.map_err(|error| format!("{}: {error}", self.name))?;
         let elapsed = began.elapsed();
         let after = used()?;
-        let used = [0, 1, 2].map(|at| after[at].since(before[at]));
+        let used = [0, 1, 2, 3].map(|at| after[at].since(before[at]));
         Ok(Sample { waits, used, orders, elapsed })
     }
 }
@@ -158,7 +178,10 @@ fn measure(size: Size) -> Result<(), String> {
     let folder = folder_on_disk()?;
     let kept = File::create(folder.path().join("passed")).map_err(|e| e.to_string())?;
     let writing = Proxy::start(venue.address, Some(kept))?;
-    let gates = [Gate::start("written", venue.address)?, Gate::start("sealed", venue.address)?];
+    let gates = LIMITS.map(|limits| {
+        ["written", "sealed"].map(|durability| Gate::start(durability, limits, venue.address))
+    });
+    let gates: Vec<Gate> = gates.into_iter().flatten().collect::<Result<_, _>>()?;
     let bridges = Bridge::start_all(size, venue.address);
     // They are started before: what a pinned thread starts is pinned like it.
     threads::client(|| trade(size, [&proxy, &writing], &gates, &bridges))
@@ -167,12 +190,12 @@ fn measure(size: Size) -> Result<(), String> {
 fn trade(
     size: Size,
     [proxy, writing]: [&Proxy; 2],
-    gates: &[Gate; 2],
+    gates: &[Gate],
     bridges: &[Result<Bridge, String>],
 ) -> Result<(), String> {
     let us = std::process::id();
     let mut ways = vec![Way::new("bare proxy of bytes", us, proxy::THREAD, proxy.address)?];
-    for (gate, name) in gates.iter().zip(["gate, `written`", "gate, `sealed`"]) {
+    for (gate, name) in gates.iter().zip(GATES) {
         ways.push(Way::new(name, gate.daemon.id(), "worker", gate.address)?);
     }
     let name = "proxy that writes the bytes to a file first";
@@ -235,12 +258,12 @@ fn middle(samples: &[Sample], of: &dyn Fn(&Sample) -> f64) -> f64 {
 
 fn print_rows(plans: &[Plan], ways: &[Way], rounds: &[Vec<Sample>]) {
     println!(
-        "| through | rounds | orders/s wanted | done | p50 us | p99 us | ns of its threads an order | they waited for a core | the client did | the venue did |"
+        "| through | rounds | orders/s wanted | done | p50 us | p99 us | ns of its threads an order | of its bank's | they waited for a core | the client did | the venue did |"
     );
-    println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
+    println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
     for (plan, samples) in plans.iter().zip(rounds) {
         println!(
-            "| {} | {} | {} | {:.0} | {:.0} | {:.0} | {:.0} | {:.1} % | {:.1} % | {:.1} % |",
+            "| {} | {} | {} | {:.0} | {:.0} | {:.0} | {:.0} | {:.0} | {:.1} % | {:.1} % | {:.1} % |",
             ways[plan.way].name,
             samples.len(),
             plan.rate,
@@ -248,6 +271,7 @@ fn print_rows(plans: &[Plan], ways: &[Way], rounds: &[Vec<Sample>]) {
             middle(samples, &|sample| sample.waits.us(0.5)),
             middle(samples, &|sample| sample.waits.us(0.99)),
             middle(samples, &Sample::per_order_ns),
+            middle(samples, &Sample::bank_ns),
             middle(samples, &|sample| sample.waited(0)),
             middle(samples, &|sample| sample.waited(1)),
             middle(samples, &|sample| sample.waited(2)),
@@ -255,7 +279,7 @@ fn print_rows(plans: &[Plan], ways: &[Way], rounds: &[Vec<Sample>]) {
     }
 }
 
-/// The proxy, the two gates and the proxy that writes at the full rate are the first four rows.
+/// The proxy, the four gates and the proxy that writes at the full rate are the first six rows.
 fn print_bars(rounds: &[Vec<Sample>], append_us: f64) {
     // Differences are taken within a round.
     let more = |at: usize, than: usize, of: &dyn Fn(&Sample) -> f64| {
@@ -278,12 +302,17 @@ fn print_bars(rounds: &[Vec<Sample>], append_us: f64) {
         "ns",
     );
     for (what, of) in [("p50", &p50 as &dyn Fn(&Sample) -> f64), ("p99", &p99)] {
-        println!("| `written` than the proxy that writes, {what} | {:.0} us | |", more(1, 3, of));
+        println!("| `written` than the proxy that writes, {what} | {:.0} us | |", more(1, 5, of));
     }
-    let thread_ns = more(1, 3, &Sample::per_order_ns);
+    let thread_ns = more(1, 5, &Sample::per_order_ns);
     println!("| `written` than the proxy that writes, its thread | {thread_ns:.0} ns | |");
     let two = 2.0 * append_us;
     row("`sealed` than `written`, p50; two bare appends", more(2, 1, &p50), two, "us");
+    row("with money than without, `written`, p50", more(3, 1, &p50), MONEY_P50_US_MAX, "us");
+    row("with money than without, `written`, p99", more(3, 1, &p99), P99_US_MAX, "us");
+    row("with money than without, its worker", more(3, 1, &Sample::per_order_ns), CPU_NS_MAX, "ns");
+    row("with money than without, its bank", more(3, 1, &Sample::bank_ns), BANK_NS_MAX, "ns");
+    row("with money than without, `sealed`, p50; two bare appends", more(4, 2, &p50), two, "us");
 }
 
 /// A node with one worker that has the FIX door.
@@ -294,18 +323,17 @@ struct Gate {
 }
 
 impl Gate {
-    fn start(durability: &str, venue: SocketAddr) -> Result<Gate, String> {
+    fn start(durability: &str, limits: &str, venue: SocketAddr) -> Result<Gate, String> {
         let weir = weir_binary();
         if !weir.is_file() {
             return Err(format!("no node at {}: build it first", weir.display()));
         }
         let (folder, logs) = (folder_on_disk()?, folder_on_disk()?);
         let [budgets, config] = ["budgets.jsonl", "weir.toml"].map(|name| folder.path().join(name));
-        let text = CONFIG.replace("DURABILITY", durability);
+        let text = CONFIG.replace("DURABILITY", durability).replace("LIMITS", limits);
         let text = text.replace("VENUE_ADDRESS", &venue.to_string());
         std::fs::write(&config, text).map_err(|e| e.to_string())?;
-        let budget = "{\"id\":1,\"unit\":\"USD\",\"limit\":\"1\"}\n";
-        std::fs::write(&budgets, budget).map_err(|e| e.to_string())?;
+        std::fs::write(&budgets, BUDGETS).map_err(|e| e.to_string())?;
         let log = logs.path().join("log");
         let mut command = bound_to_us(&weir, None);
         command.arg("run");

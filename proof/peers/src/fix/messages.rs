@@ -49,11 +49,17 @@ pub(super) fn framed(body: &str) -> Vec<u8> {
 
 fn any_order(random: &mut Random) -> String {
     let (seq, id) = (random.below(1_000_000) as u64, random.below(100_000_000) as u64);
-    order(random, seq, id, "20261123-10:15:30")
+    order(random, seq, id, 100_000, "20261123-10:15:30")
 }
 
-/// The body of an order with this number and ClOrdID, at this second.
-pub(super) fn order(random: &mut Random, seq: u64, id: u64, second: &str) -> String {
+/// The body of an order with this number and ClOrdID, of at most so many, at this second.
+pub(super) fn order(
+    random: &mut Random,
+    seq: u64,
+    id: u64,
+    quantity_max: usize,
+    second: &str,
+) -> String {
     let mut below = |limit| random.below(limit);
     format!(
         "35=D|49=CLIENT1|56=GATE|34={seq}|52={second}.{:03}|50=TRADER7|11=ORD-{id}|1=ACCT-{}|55=MSFT|207=XNAS|54={}|\
@@ -62,7 +68,7 @@ pub(super) fn order(random: &mut Random, seq: u64, id: u64, second: &str) -> Str
         below(10_000),
         1 + below(2),
         below(1_000),
-        1 + below(100_000),
+        1 + below(quantity_max),
         1 + below(5_000),
         below(10_000),
     )

@@ -109,7 +109,7 @@ impl Orders {
     fn new(random: &mut Random, first: u64, count: usize) -> Orders {
         let mut orders = Orders { bytes: Vec::new(), ends: vec![0] };
         for seq in first..first + count as u64 {
-            orders.bytes.extend(framed(&order(random, seq, seq, SECOND)));
+            orders.bytes.extend(framed(&order(random, seq, seq, 100_000, SECOND)));
             orders.ends.push(orders.bytes.len());
         }
         orders

@@ -16,6 +16,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Orders that wait for their reports at most. More of them would fill every buffer on the way, and all would wait for each other; a wait
 /// counts from when an order was due all the same.
 const IN_FLIGHT_MAX: u64 = 2_048;
+/// Of an order: so few that the money of all rounds fits into a budget.
+const QUANTITY_MAX: usize = 10;
 /// Before another try while the venue is not logged on yet.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -108,7 +110,7 @@ impl Client {
 
     /// Its next order.
     fn order(&mut self) -> Vec<u8> {
-        let body = order(&mut self.random, self.seq, self.id, &second());
+        let body = order(&mut self.random, self.seq, self.id, QUANTITY_MAX, &second());
         (self.seq, self.id) = (self.seq + 1, self.id + 1);
         framed(&body)
     }

@@ -1,4 +1,4 @@
-//! A venue that answers every order with a report of it, and no more FIX than that needs.
+//! A venue that fills every order with one report, and no more FIX than that needs.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -88,15 +88,14 @@ fn answer(message: &Message<'_>, seq: u64, time: &str) -> Option<String> {
         b"A" => Some(format!("{}98=0|108={}|", header('A'), value(108))),
         b"1" => Some(format!("{}112={}|", header('0'), value(112))),
         b"D" => Some(format!(
-            "{}37=EX-{seq}|11={}|17=E{seq}|150=0|39=0|1={}|55={}|54={}|38={}|40=2|44={}|32=0|31=0|151={}|14=0|6=0|60={time}|",
+            "{}37=EX-{seq}|11={}|17=E{seq}|150=F|39=2|1={}|55={}|54={}|38={q}|40=2|44={p}|32={q}|31={p}|151=0|14={q}|6={p}|60={time}|",
             header('8'),
             value(11),
             value(1),
             value(55),
             value(54),
-            value(38),
-            value(44),
-            value(38),
+            q = value(38),
+            p = value(44),
         )),
         _ => None,
     }
