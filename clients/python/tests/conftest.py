@@ -21,7 +21,7 @@ def loop(request, monkeypatch):
     return request.param
 
 
-TEMPLATE = '{"template":"llm/{team}/{user}","unit":"USD","limit":"1.00","idle":"24h"}\n'
+TEMPLATE = '{"template":"llm/{team}/{user}","unit":"USD","limit":"1.00","idle":"24h"}\n{"template":"nanos/{what}","unit":"USDn","limit":"1","idle":"24h"}\n'
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from decimal import Decimal
 
 import pytest
@@ -157,7 +158,7 @@ class Door:
         self.server.close()
 
 
-NO = {"verdict": "paced", "detail": "later"}
+NO = {"verdict": "paced", "detail": "later", "budget": 1001, "window": "day", "left": "0.02", "retry_after_ms": 6500}
 RELEASED = (200, {"verdict": "released", "repeat": False})
 SETTLED = (200, {"verdict": "settled", "repeat": False})
 CASES = [
@@ -185,7 +186,8 @@ def test_answers_that_are_lost_late_or_strange(script, verdict, heard):
             if answer:
                 await answer.release()
             elif verdict == "paced":
-                assert (answer.detail, answer.retry_after) == ("later", 7.0)
+                told = (answer.detail, answer.budget, answer.window, answer.left, answer.retry_after)
+                assert told == ("later", 1001, "day", Decimal("0.02"), 6.5)
             assert await client.close() == 0
             assert door.heard == heard
             assert len({key for key, what in zip(door.keys, heard) if what == "reserve"}) == 1
@@ -222,6 +224,30 @@ def test_two_nodes(url):
                 assert (await both.hold_of(hold.token, hold.amount).settle("0.1")).verdict == Verdict.SETTLED
 
     asyncio.run(play())
+
+
+def test_another_loop_and_another_process(url, node):
+    """A client belongs to its loop and its process: elsewhere it says so, and nothing waits for ever."""
+
+    async def play():
+        for address in (url, node):
+            async with weir.connect(address, timeout=20) as client:
+                for work in (client.reserve(1001, "0.1", "USD"), client.reserve_all([]), client.hold_of("A" * 43).confirm()):
+                    with pytest.raises(weir.WeirError, match="another event loop"):
+                        await asyncio.to_thread(asyncio.run, work)
+
+    asyncio.run(play())
+    with weir.connect_sync(url, timeout=20) as client:
+        hold = client.reserve(1001, "0.1", "USD")
+        child = os.fork()
+        if not child:
+            try:
+                hold.settle("0.1")
+            except weir.WeirError as error:
+                os._exit("fork" in str(error))
+            os._exit(2)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+        assert hold.settle("0.1").verdict == Verdict.SETTLED
 
 
 def test_what_cannot_be():

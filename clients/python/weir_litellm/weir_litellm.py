@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import re
 import threading
@@ -256,7 +257,7 @@ def budget_of(pattern: str, key: Any, data: dict[str, Any]) -> str | None:
 
 
 def _denied(status: int, message: str, retry_after: float | None = None) -> HTTPException:
-    headers = None if retry_after is None else {"Retry-After": str(max(1, round(retry_after)))}
+    headers = None if retry_after is None else {"Retry-After": str(max(1, math.ceil(retry_after)))}
     return HTTPException(status_code=status, detail={"error": message}, headers=headers)
 
 

@@ -272,6 +272,7 @@ class Client:
 
     def _deadline(self, timeout: float | None, confirm: bool = False) -> Deadline:
         """When an ask is late that is made now: what the caller says, else what the options say, else the default."""
+        self._check_loop()
         given = self.options.timeout if timeout is None else timeout
         default = CONFIRM_TIMEOUT if confirm else TIMEOUT
         return Deadline(default if given is None else given)
@@ -610,7 +611,12 @@ class Client:
         """Begins to confirm, settle or release a hold."""
         return self._start(Entry(action, hold.token_bytes, amount, hold.request_id), hold._node)
 
+    def _check_loop(self) -> None:
+        if asyncio.get_running_loop() is not self.loop:
+            raise WeirError("the client belongs to another event loop: open one in each loop, and in each process")
+
     def _may_begin(self) -> None:
+        self._check_loop()
         if self._closing:
             raise ClosedError("the client was closed")
         if self._pending >= JOBS_MAX:

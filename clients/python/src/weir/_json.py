@@ -327,9 +327,10 @@ def _token(answer: Answer) -> bytes | None:
 def _refusal(answer: Answer) -> Refused:
     body = answer.body if isinstance(answer.body, dict) else {}
     verdict = Verdict.__members__.get(str(body.get("verdict", "")).upper(), _UNKNOWN)
-    left = body.get("left")
+    left, wait_ms = body.get("left"), body.get("retry_after_ms")
     return Refused(
-        verdict, str(body.get("detail", f"status {answer.status}")), retry_after=answer.retry_after, budget=body.get("budget"),
+        verdict, str(body.get("detail", f"status {answer.status}")),
+        retry_after=wait_ms / 1000 if isinstance(wait_ms, int) else answer.retry_after, budget=body.get("budget"),
         window=str(body.get("window") or ""), left=Decimal(left) if isinstance(left, str) else None,
     )  # fmt: skip
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Coroutine, Iterable, Sequence
 from decimal import Decimal
@@ -13,7 +14,7 @@ from ._client import Ask, Client, connect
 from ._connection import Extended
 from ._hold import Hold, Refused
 from ._settle import Outcome
-from ._verdict import ClosedError, Verdict
+from ._verdict import ClosedError, Verdict, WeirError
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -84,6 +85,7 @@ class SyncClient:
     def __init__(self, addresses: str | Sequence[str] | None, **options: Any) -> None:
         self._client: Client = connect(addresses, **options)
         self._loop = asyncio.new_event_loop()
+        self._process = os.getpid()
         self._thread = threading.Thread(target=self._loop.run_forever, name="weir", daemon=True)
         self._closed = False
         self._thread.start()
@@ -97,6 +99,9 @@ class SyncClient:
         if self._closed:
             work.close()
             raise ClosedError("the client was closed")
+        if self._process != os.getpid():
+            work.close()
+            raise WeirError("the client was opened before the process was forked: open one in each process")
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def _soon(self, work: Any) -> None:

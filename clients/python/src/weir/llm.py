@@ -11,8 +11,10 @@ Prices are those of the package `genai-prices`.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
+import math
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import Future
@@ -23,6 +25,7 @@ from genai_prices import Usage, calc_price, extract_usage
 
 from ._amount import unit_decimals
 from ._hold import Hold, Refused
+from ._json import JsonClient
 from ._sync import SyncClient
 from ._verdict import UNANSWERED, Verdict, WeirError
 from ._work import RENEWED, default, handle_part
@@ -31,6 +34,8 @@ log = logging.getLogger("weir")
 T = TypeVar("T")
 OUTPUT_MOST = 16_384
 """Tokens that a request is believed to bring at most where it names no limit."""
+OVER_MAX = 100
+"""A settle of more than so many times its hold is refused by the node: the rest is booked as a spend."""
 _LIMITS = ("max_completion_tokens", "max_output_tokens", "max_tokens")
 _DELTAS = ("content_block_delta", "response.output_text.delta")
 _FREE = ("/count_tokens", "/input_tokens", "/moderations")
@@ -75,7 +80,7 @@ class Denied(NamedTuple):
 
     def response(self, http: Any, request: Any) -> Any:
         """The answer in place of the provider's."""
-        headers = {} if self.retry_after is None else {"Retry-After": str(max(1, round(self.retry_after)))}
+        headers = {} if self.retry_after is None else {"Retry-After": str(max(1, math.ceil(self.retry_after)))}
         error = {"type": "weir", "message": self.message, "code": self.status}
         return http.Response(self.status, json={"type": "error", "error": error}, headers=headers, request=request)
 
@@ -112,8 +117,10 @@ class Guard:
         copies = max(int(body.get(name) or 1) for name in ("n", "best_of"))
         model, url = str(body["model"]), str(request.url)
         most = self.price(model, url, Usage(input_tokens=len(content), output_tokens=0 if flavor == "embeddings" else output * copies))
-        if most is None or not most:
+        if most is None:
             return request, Denied(402, f"model {model}: its price is not known")
+        if not most:
+            return request, None
         budget = self._budget(body) if callable(self._budget) else self._budget.replace("{model}", handle_part(model))
         return sent, Plan(budget, most, model, url, flavor, len(content), hides_usage)
 
@@ -147,10 +154,19 @@ class Guard:
 
     async def end(self, hold: Hold, plan: Plan, meter: Meter) -> None:
         """Settles what was counted."""
-        cost = self.price(meter.model or plan.model, plan.url, meter.usage(plan))
-        outcome = await hold.settle(plan.most if cost is None else cost)
-        if not outcome.verdict.booked:
-            log.error("%s of %s were not booked: %s", cost, plan.budget, outcome.verdict)
+        usage = meter.usage(plan)
+        cost = None if usage is None else self.price(meter.model or plan.model, plan.url, usage)
+        if cost is None:
+            log.warning("what a request of %s did cost is not known: its whole hold is booked", plan.model)
+            cost = plan.most
+        client, within = (self._weir or default())._client, min(cost, plan.most * OVER_MAX)
+        if not isinstance(client, JsonClient):
+            within = cost  # the batch door takes any settle
+        verdict = (await hold.settle(within)).verdict
+        if cost > within and isinstance(client, JsonClient):
+            verdict = (await client.spend(plan.budget, cost - within, self._unit)).verdict
+        if not verdict.booked:
+            log.error("%s of %s were not booked: %s", cost, plan.budget, verdict)
 
     async def fail(self, hold: Hold) -> None:
         """Gives the money back."""
@@ -171,13 +187,15 @@ class Meter:
         self._body: dict[str, Any] | None = None
         self._deltas = 0
         self._rest = b""
+        self._is_whole = False
 
     def whole(self, content: bytes) -> None:
         """An answer that is not streamed."""
-        try:
-            self._take(json.loads(content))
-        except ValueError:
-            log.warning("an answer of %s is no JSON: its whole hold is booked", self._plan.url)
+        self._is_whole = True
+        with contextlib.suppress(ValueError):
+            body = json.loads(content)
+            if isinstance(body, dict):
+                self._take(body)
 
     def chunk(self, data: bytes) -> bytes:
         """A part of a stream; what the caller gets of it."""
@@ -187,6 +205,8 @@ class Meter:
     def last(self) -> bytes:
         """What is left at the end of a stream."""
         rest, self._rest = self._rest, b""
+        if rest and self._body is None and not self._deltas:
+            self.whole(rest)  # it was no stream of events
         return rest
 
     def _event(self, event: bytes) -> bool:
@@ -221,7 +241,7 @@ class Meter:
         self._body, self.model = body, str(body.get("model") or "")
 
     def usage(self, plan: Plan) -> Any:
-        """What was used: as the provider says, else the bytes of the request and a token for each part of the answer."""
+        """What was used: as the provider says, else of a stream the bytes of the request and a token for each part; None: nobody knows."""
         if self._body is not None and self._body.get("usage"):
             provider = "anthropic" if plan.flavor == "default" else "openai"
             try:
@@ -233,7 +253,7 @@ class Meter:
                 if plan.flavor == "default" and self._deltas:
                     usage.output_tokens = max(usage.output_tokens or 0, self._deltas)
                 return usage
-        return Usage(input_tokens=plan.tokens, output_tokens=self._deltas)
+        return None if self._is_whole else Usage(input_tokens=plan.tokens, output_tokens=self._deltas)
 
 
 def _send(guard: Guard, send: Any, http: Any) -> Any:
