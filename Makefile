@@ -27,7 +27,7 @@ help:
 	@echo "make bench-web    the dashboard's figures in a browser, beside a naive page (about ten minutes)"
 	@echo "make sim    the simulator alone; SEEDS=100000 SIM=target/release/sim for a night"
 	@echo "make test-prebid  a real Prebid Server in front of the node (part of make test-peers)"
-	@echo "make test-cluster  the log on three real nats-servers that are killed, stopped and put back (a minute; by hand)"
+	@echo "make test-cluster  the log on three real nats-servers that are killed, stopped and put back, and two nodes on it (two minutes; by hand)"
 	@echo "make crash  a node killed 200 times; CYCLES and SEED choose others"
 	@echo "make bench-clients  what an ask costs the client libraries (half a minute)"
 	@echo "make bench  the performance tables (about ten minutes, on a quiet machine)"

@@ -31,6 +31,17 @@ impl Place {
     pub const START: Place = Place { position: Position::START, entry: 0 };
 }
 
+/// What a log ends with.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Tip {
+    /// The number of the last entry; 0 if there never was one.
+    pub entry: u64,
+    /// The number of its last record.
+    pub record: u64,
+    /// That record, where this version knows it.
+    pub last: Option<Record>,
+}
+
 /// Takes an entry with its number; a break or a fault ends the reading.
 type Each<'a> = &'a mut dyn FnMut(u64, &[u8]) -> Result<ControlFlow<()>, LogFault>;
 
@@ -102,17 +113,18 @@ impl<E: Engine> ClusterLog<E> {
         Ok(())
     }
 
-    /// Returns the number of the last entry, 0 if there was none, and that entry's last record. Both may be old.
+    /// Returns what the log ends with. It may be old.
     ///
     /// # Errors
     /// [`ClusterError`].
-    pub fn tip(&mut self) -> Result<(u64, Option<Record>), ClusterError> {
+    pub fn tip(&mut self) -> Result<Tip, ClusterError> {
         let extent = self.extent().map_err(|fault| self.error(fault))?;
         if extent.last < extent.first {
-            return Ok((extent.last, None));
+            return Ok(Tip { entry: extent.last, ..Tip::default() });
         }
         let group = self.group(extent.last).map_err(|fault| self.error(fault))?;
-        Ok((extent.last, EntryHead::last_record(&group)))
+        let record = EntryHead::read(&group).map_or(0, |head| head.records.end - 1);
+        Ok(Tip { entry: extent.last, record, last: EntryHead::last_record(&group) })
     }
 
     /// Goes to a position that this node knows to be in the log, such as the end of its own journal, once the log has the same there.

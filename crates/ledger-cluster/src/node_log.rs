@@ -14,7 +14,7 @@ use ledger_journal::{
     Durability, Fault, Group, Log, NotAppended, Position, ReadError, Writer, segment_head, segments,
 };
 
-use crate::{ClusterError, ClusterLog, ENTRY_BYTES_MAX, Engine, JetStream, LogFault};
+use crate::{ClusterError, ClusterLog, ENTRY_BYTES_MAX, Engine, JetStream, LogFault, Place};
 
 /// A doubtful append of a start is repeated so often...
 const TRIES: u32 = 50;
@@ -25,8 +25,26 @@ const RETRY: Duration = Duration::from_millis(200);
 pub struct NodeLog<F: Folder, E = JetStream> {
     log: ClusterLog<E>,
     disk: Writer<F>,
-    /// Number of the last entry, for whoever looks.
-    entry: Arc<AtomicU64>,
+    at: Arc<At>,
+}
+
+/// Where a log ends, for whoever looks.
+#[derive(Debug, Default)]
+pub struct At {
+    record: AtomicU64,
+    entry: AtomicU64,
+}
+
+impl At {
+    fn set(&self, place: Place) {
+        self.record.store(place.position.sequence - 1, Relaxed);
+        self.entry.store(place.entry, Relaxed);
+    }
+
+    /// The numbers of the last record and of the last entry.
+    pub fn get(&self) -> (u64, u64) {
+        (self.record.load(Relaxed), self.entry.load(Relaxed))
+    }
 }
 
 impl<F: Folder, E: std::fmt::Debug> std::fmt::Debug for NodeLog<F, E> {
@@ -103,7 +121,7 @@ impl<F: Folder, E: Engine> NodeLog<F, E> {
         folder: &F,
         each: &mut dyn FnMut(&Group) -> Result<(), String>,
     ) -> Result<(NodeLog<F, E>, CaughtUp), CatchUpError> {
-        let mut node = NodeLog { log, disk, entry: Arc::default() };
+        let mut node = NodeLog { log, disk, at: Arc::default() };
         let end = *node.disk.position();
         let appended = match node.log.seek(&end) {
             Ok(_) => 0,
@@ -119,13 +137,13 @@ impl<F: Folder, E: Engine> NodeLog<F, E> {
             Err(other) => return Err(other.into()),
         };
         let read = node.read_on(each)?;
-        node.entry.store(node.log.place().entry, Relaxed);
+        node.at.set(node.log.place());
         Ok((node, CaughtUp { read, appended }))
     }
 
-    /// The number of the last entry, as it is from now on.
-    pub fn entry(&self) -> Arc<AtomicU64> {
-        Arc::clone(&self.entry)
+    /// Where it ends, as that is from now on.
+    pub fn at(&self) -> Arc<At> {
+        Arc::clone(&self.at)
     }
 
     /// Takes over what the log has behind the disk's end.
@@ -207,7 +225,7 @@ impl<F: Folder, E: Engine> Log for NodeLog<F, E> {
     fn append(&mut self, group: &Group) -> Result<(), NotAppended> {
         // One that the disk alone refused is there already.
         self.log.append(group)?;
-        self.entry.store(self.log.place().entry, Relaxed);
+        self.at.set(self.log.place());
         self.disk.append(group).map_err(|error| match error {
             NotAppended::Unknown(error) => {
                 let text = format!("the log has it, this node's disk does not: {error}");

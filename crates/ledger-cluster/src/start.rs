@@ -7,7 +7,7 @@ use ledger_journal::files::Folder;
 use ledger_journal::{Gather, Group, Known, Log, NotAppended, Position, Writer};
 use probe::Lease;
 
-use crate::{CatchUpError, ClusterError, ClusterLog, Engine, LogFault, NodeLog, OpenError};
+use crate::{CatchUpError, ClusterError, ClusterLog, Engine, LogFault, NodeLog, OpenError, Tip};
 
 /// An append of a start is repeated after this time...
 const RETRY: Duration = Duration::from_millis(200);
@@ -57,23 +57,23 @@ pub struct Listening {
 impl Listening {
     /// Is there no bank, by the last entry and its last record, or by silence of so many ms? `None`: the log does not answer, and its silence
     /// counts anew.
-    pub fn is_over(
-        &mut self,
-        takeover_ms: Option<u64>,
-        now_ms: u64,
-        tip: Option<&(u64, Option<Record>)>,
-    ) -> bool {
-        let Some((entry, record)) = tip else {
+    pub fn is_over(&mut self, takeover_ms: Option<u64>, now_ms: u64, tip: Option<&Tip>) -> bool {
+        let Some(tip) = tip else {
             self.last = None;
             return false;
         };
-        if *entry == 0 || matches!(record, Some(Record::Handover { .. })) {
+        if tip.entry == 0 || matches!(tip.last, Some(Record::Handover { .. })) {
             return true;
         }
-        if self.last.replace(*entry) != Some(*entry) {
+        if self.last.replace(tip.entry) != Some(tip.entry) {
             self.since_ms = now_ms;
         }
         takeover_ms.is_some_and(|ms| now_ms - self.since_ms >= ms)
+    }
+
+    /// How long nothing new was heard, ms.
+    pub fn silent_ms(&self, now_ms: u64) -> u64 {
+        now_ms - self.since_ms
     }
 }
 
@@ -91,7 +91,7 @@ pub fn begin<F: Folder, E: Engine>(
     log.attest().map_err(BeginError::Refused)?;
     let (writer, folder) = disk;
     let has = *writer.position();
-    if has != Position::START && log.tip()?.0 == 0 {
+    if has != Position::START && log.tip()?.entry == 0 {
         return Err(BeginError::Refused(format!(
             "the log is empty, and the journal of this data folder has {} records. To begin the cluster with this folder: `weir cluster init`. If the log had records, it is lost: begin with the folder whose journal is the longest",
             has.sequence - 1
@@ -197,10 +197,11 @@ mod tests {
         ];
         let [mut auto, mut manual] = [Listening::default(), Listening::default()];
         for (now_ms, tip, expected) in rows {
-            let is_over = auto.is_over(Some(3_000), now_ms, tip.as_ref());
+            let told = tip.clone().map(|(entry, last)| Tip { entry, last, record: 1 });
+            let is_over = auto.is_over(Some(3_000), now_ms, told.as_ref());
             assert_eq!(is_over, expected, "{now_ms} {tip:?}");
             let by_hand = matches!(tip, Some((9, _) | (0, _)));
-            let is_over = manual.is_over(None, now_ms, tip.as_ref());
+            let is_over = manual.is_over(None, now_ms, told.as_ref());
             assert_eq!(is_over, by_hand, "{now_ms} {tip:?}");
         }
     }

@@ -63,6 +63,13 @@ impl Lease {
         self.now_ms()[0].saturating_sub(sent.0[0])
     }
 
+    /// How long ago the append was sent that was acknowledged last, by the monotonic clock, ms.
+    #[must_use]
+    pub fn silent_ms(&self) -> u64 {
+        let sent_ms = self.end_ms[0].load(Relaxed).saturating_sub(self.term_ms);
+        self.now_ms()[0].saturating_sub(sent_ms)
+    }
+
     /// How long it lasts from now on, ms.
     #[must_use]
     pub fn left_ms(&self) -> u64 {
@@ -97,7 +104,7 @@ mod tests {
         hand.pass(4_000);
         lease.renew(sent);
         assert_eq!(lease.left_ms(), TERM_MS - 4_000, "from the send, not from the acknowledgement");
-        assert_eq!(lease.since_ms(sent), 4_000);
+        assert_eq!((lease.since_ms(sent), lease.silent_ms()), (4_000, 4_000));
         // The machine sleeps: only the time of day goes on.
         hand.step(11_000);
         assert!(lease.is_over());

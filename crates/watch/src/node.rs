@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::State;
+use crate::cluster::Cluster;
 use crate::fix::{
     FixChange, FixError, FixKillChange, FixKills, FixMessages, FixOrders, FixPage, FixSession,
 };
@@ -136,6 +137,11 @@ pub trait Node: Send + Sync + 'static {
     /// [`ReportError`].
     fn report(&self, _ask: &ReportAsk) -> Result<Report, ReportError> {
         Ok(Report::default())
+    }
+
+    /// How the node stands in its cluster; `None`: its log is on its own disk.
+    fn cluster(&self) -> Option<Cluster> {
+        None
     }
 
     /// How the vault stands, with a page of its keys. No secret is in it.

@@ -23,9 +23,11 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::api::{self, App};
 use crate::assets::Asset;
+use crate::cluster::Cluster;
 use crate::guard::{Gate, guard, harden};
 use crate::history::{History, HistoryError};
 use crate::live::{Live, StreamLimits};
+use crate::problem::{Kind, Problem};
 use crate::tls::Tls;
 use crate::{Board, Node, assets, problem};
 
@@ -101,9 +103,71 @@ pub struct Server {
     board: Arc<Board>,
     history: Arc<History>,
     live: Live,
+    opened: Opened,
+}
+
+/// Its thread, which ends with it.
+#[derive(Debug)]
+struct Opened {
     address: SocketAddr,
     stop: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// The door of a node that stands by: it says so, and how the cluster is.
+#[derive(Debug)]
+pub struct Standby(Opened);
+
+impl Standby {
+    /// Opens it. `cluster` is asked for each call.
+    ///
+    /// # Errors
+    /// See [`StartError`]; nothing runs then.
+    pub fn start(
+        listener: TcpListener,
+        options: Options,
+        cluster: impl Fn() -> Cluster + Clone + Send + Sync + 'static,
+    ) -> Result<Standby, StartError> {
+        let why = "this node stands by: another one is the bank of its cluster; GET /v1/cluster";
+        let not_ready = move || std::future::ready(Problem::new(Kind::NotReady, why));
+        let told = move || std::future::ready(axum::Json(cluster()));
+        let routes = Router::new()
+            .route("/healthz", axum::routing::get(|| std::future::ready("ok\n")))
+            .route("/v1/cluster", axum::routing::get(told))
+            .fallback(not_ready);
+        Opened::start(listener, options, routes, None, watch::channel(false)).map(Standby)
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.0.address
+    }
+}
+
+impl Opened {
+    fn start(
+        listener: TcpListener,
+        options: Options,
+        routes: Router,
+        live: Option<Live>,
+        (stop, stopped): (watch::Sender<bool>, watch::Receiver<bool>),
+    ) -> Result<Opened, StartError> {
+        let address = listener.local_addr()?;
+        if !address.ip().is_loopback() && options.tokens.is_none() {
+            return Err(StartError::Open(address));
+        }
+        let origins = OriginGuard::new(options.tls.is_some(), options.origins)?;
+        listener.set_nonblocking(true)?;
+        let gate = Gate::new(options.tokens, origins, address.ip())?;
+        let run_id = HeaderValue::from_str(&options.run_id).ok().filter(|id| !id.is_empty());
+        let routes = dress(routes, gate, run_id);
+        let door = Door { routes, tls: options.tls, live, stopped };
+        let runtime = runtime()?;
+        let named = std::thread::Builder::new().name("admin".into());
+        let thread = named.spawn(move || door.run(runtime, listener))?;
+        Ok(Opened { address, stop, thread: Some(thread) })
+    }
 }
 
 impl Server {
@@ -118,29 +182,18 @@ impl Server {
         node: Arc<dyn Node>,
         extra: Router,
     ) -> Result<Server, StartError> {
-        let address = listener.local_addr()?;
-        if !address.ip().is_loopback() && options.tokens.is_none() {
-            return Err(StartError::Open(address));
-        }
-        let origins = OriginGuard::new(options.tls.is_some(), options.origins)?;
-        listener.set_nonblocking(true)?;
         let history = Arc::new(History::open(&options.history, options.keep_days)?);
         let board = Arc::new(Board::new(options.live_rows));
         let (stop, stopped) = watch::channel(false);
         let app = App::new(node, Arc::clone(&board), Arc::clone(&history));
         let live =
             Live::new(Arc::clone(&board), StreamLimits::new(options.live_max), stopped.clone());
-        let gate = Gate::new(options.tokens.clone(), origins, address.ip())?;
         let routes = api::routes(app, &options.version, options.tokens.is_some())
             .merge(live.routes())
-            .merge(extra);
-        let run_id = HeaderValue::from_str(&options.run_id).ok().filter(|id| !id.is_empty());
-        let routes = dress(routes.merge(assets::routes(options.docs)), gate, run_id);
-        let door = Door { routes, tls: options.tls, live: live.clone(), stopped };
-        let runtime = runtime()?;
-        let named = std::thread::Builder::new().name("admin".into());
-        let thread = named.spawn(move || door.run(runtime, listener))?;
-        Ok(Server { board, history, live, address, stop, thread: Some(thread) })
+            .merge(extra)
+            .merge(assets::routes(options.docs));
+        let opened = Opened::start(listener, options, routes, Some(live.clone()), (stop, stopped))?;
+        Ok(Server { board, history, live, opened })
     }
 
     /// Where the node publishes how its budgets stand.
@@ -164,26 +217,22 @@ impl Server {
     /// Where it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.opened.address
     }
 
     /// Accepts nothing more, answers what is under way for at most some seconds, and ends.
-    pub fn stop(mut self) {
-        self.end();
+    pub fn stop(self) {
+        drop(self);
     }
+}
 
-    fn end(&mut self) {
+impl Drop for Opened {
+    fn drop(&mut self) {
         // It fails only where the thread has ended already.
         let _ = self.stop.send(true);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.end();
     }
 }
 
@@ -214,7 +263,7 @@ fn dress(routes: Router, gate: Gate, run_id: Option<HeaderValue>) -> Router {
 struct Door {
     routes: Router,
     tls: Option<Tls>,
-    live: Live,
+    live: Option<Live>,
     stopped: watch::Receiver<bool>,
 }
 
@@ -261,7 +310,9 @@ impl Door {
         drop(listener);
         let all = async {
             while connections.join_next().await.is_some() {}
-            self.live.ended().await;
+            if let Some(live) = &self.live {
+                live.ended().await;
+            }
         };
         if timeout(STOP_WAIT, all).await.is_err() {
             tracing::warn!("the admin door cut connections that did not end");

@@ -4,10 +4,9 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use ledger::Record;
 use ledger_cluster::{
     AnyEngine, BeginError, CaughtUp, ClusterLog, ClusterName, EntryKey, JetStream, Listening,
-    Servers,
+    Servers, Tip,
 };
 use vault::SecretKey;
 use weir_config::config::{Config, ConfigError, Takeover};
@@ -77,8 +76,9 @@ fn addresses(log: &str) -> Option<Vec<String>> {
     log.split(',').map(address).collect()
 }
 
-/// The name of this machine.
-pub(crate) fn node_name(config: &Config) -> Option<String> {
+/// The name of this machine within the cluster; `None`: it has none.
+#[must_use]
+pub fn node_name(config: &Config) -> Option<String> {
     let host = || std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name = Some(config.cluster.node.clone()).filter(|name| !name.is_empty());
     Some(name.unwrap_or_else(host).trim().to_string()).filter(|name| !name.is_empty())
@@ -157,7 +157,7 @@ pub fn init(config: &Config) -> Result<Made, StartError> {
         }
         std::thread::sleep(RETRY);
     }
-    let (entries, _) = log.tip().map_err(BeginError::from)?;
+    let entries = log.tip().map_err(BeginError::from)?.entry;
     let data = &config.node.data_dir;
     let has_journal = data.join("journal").exists();
     let caught_up = match has_journal {
@@ -170,41 +170,60 @@ pub fn init(config: &Config) -> Result<Made, StartError> {
     Ok(Made { entries, caught_up })
 }
 
+/// What a standby knows of the log.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Heard {
+    /// The last record, and the last entry.
+    pub position: (u64, u64),
+    /// How long nothing new was heard, ms.
+    pub lag_ms: u64,
+    /// Does the log answer?
+    pub is_up: bool,
+    /// For how long it has, or has not, ms.
+    pub since_ms: u64,
+}
+
 /// Stands by until no bank speaks in the log: it stopped cleanly, nothing was appended for `cluster.takeover_ms`, or there never was one. False if
-/// it was told to stop before. Where the log is on the own disk there is nothing to wait for.
+/// it was told to stop before. Where the log is on the own disk there is nothing to wait for. `hear` is told what is known.
 ///
 /// # Errors
 /// What waiting does not mend: no such stream, another secret, an entry of a later version.
-pub fn stand_by(config: &Config, is_stop: &dyn Fn() -> bool) -> Result<bool, StartError> {
+pub fn stand_by(
+    config: &Config,
+    is_stop: &dyn Fn() -> bool,
+    hear: &dyn Fn(Heard),
+) -> Result<bool, StartError> {
     let c = &config.cluster;
     if c.log.is_empty() {
         return Ok(true);
     }
     let takeover_ms = (c.takeover == Takeover::Auto).then_some(c.takeover_ms);
     let (began, mut listening, mut log) = (Instant::now(), Listening::default(), None);
-    let (mut gone, mut is_away) = (0, false);
+    let (mut gone, mut heard, mut turned_ms) = (0, Heard { is_up: true, ..Heard::default() }, 0);
     while !is_stop() {
-        let tip = match tip(&mut log, config) {
-            Ok(tip) => {
-                (gone, is_away) = (0, false);
-                Some(tip)
+        let asked = tip(&mut log, config);
+        let now_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        if asked.is_ok() != std::mem::replace(&mut heard.is_up, asked.is_ok()) {
+            turned_ms = now_ms;
+            if let Err(error) = &asked {
+                tracing::warn!(%error, "standing by until the log answers");
             }
-            Err(StartError::Log(error)) if error.is_away() || error.is_no_stream() => {
-                gone = if error.is_no_stream() { gone + 1 } else { 0 };
-                if gone >= GONE_TIMES {
-                    return Err(error.into());
-                }
-                if !std::mem::replace(&mut is_away, true) {
-                    tracing::warn!(%error, "standing by until the log answers");
-                }
-                None
-            }
+        }
+        let tip = match asked {
+            Ok(tip) => Some(tip),
+            Err(StartError::Log(error)) if error.is_away() => None,
+            Err(StartError::Log(error)) if error.is_no_stream() && gone + 1 < GONE_TIMES => None,
             Err(error) => return Err(error),
         };
-        let now_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        if listening.is_over(takeover_ms, now_ms, tip.as_ref()) {
-            let entry = tip.map(|(entry, _)| entry);
-            tracing::info!(entry, "no bank speaks in the log: taking over");
+        gone = if heard.is_up { 0 } else { gone + 1 };
+        let is_over = listening.is_over(takeover_ms, now_ms, tip.as_ref());
+        if let Some(tip) = &tip {
+            heard.position = (tip.record, tip.entry);
+        }
+        (heard.lag_ms, heard.since_ms) = (listening.silent_ms(now_ms), now_ms - turned_ms);
+        hear(heard);
+        if is_over {
+            tracing::info!(record = heard.position.0, "no bank speaks in the log: taking over");
             return Ok(true);
         }
         std::thread::sleep(Duration::from_millis(c.beat_ms.min(c.takeover_ms / 4)));
@@ -213,10 +232,7 @@ pub fn stand_by(config: &Config, is_stop: &dyn Fn() -> bool) -> Result<bool, Sta
 }
 
 /// What the log ends with, which is opened for that.
-fn tip(
-    log: &mut Option<ClusterLog<AnyEngine>>,
-    config: &Config,
-) -> Result<(u64, Option<Record>), StartError> {
+fn tip(log: &mut Option<ClusterLog<AnyEngine>>, config: &Config) -> Result<Tip, StartError> {
     if log.is_none() {
         *log = open(config)?;
     }

@@ -1,9 +1,11 @@
 //! Signs of life of the bank's thread.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
-use probe::ClockState;
+use ledger_cluster::At;
+use probe::{ClockState, Lease};
 
 /// Signs of life of the bank's thread. Written by it alone, read by anybody.
 #[derive(Debug)]
@@ -19,6 +21,18 @@ pub struct Pulse {
     clock_held: AtomicU64,
     /// Another node is the bank of the log.
     is_fenced: AtomicBool,
+    on_log: Option<OnLog>,
+}
+
+/// A run on a log on other machines, for whoever looks.
+#[derive(Debug)]
+pub struct OnLog {
+    /// Number of the run.
+    pub run: u32,
+    /// What the log's answers renew.
+    pub lease: Arc<Lease>,
+    /// Where the log ends.
+    pub at: Arc<At>,
 }
 
 /// A clock that is not the system's for longer than this needs a person: the node is not ready.
@@ -37,6 +51,7 @@ impl Default for Pulse {
             clock_held_ms: AtomicU64::new(0),
             clock_held: AtomicU64::new(0),
             is_fenced: AtomicBool::new(false),
+            on_log: None,
         }
     }
 }
@@ -50,6 +65,16 @@ impl Pulse {
     /// How long ago the last turn began, ms. It sleeps for about 1 ms where there is nothing to do.
     pub fn age_ms(&self) -> u64 {
         self.elapsed_ms().saturating_sub(self.turned_ms.load(Relaxed))
+    }
+
+    /// Of a run on such a log; `None`: it is on the own disk.
+    pub(crate) fn of(on_log: Option<OnLog>) -> Pulse {
+        Pulse { on_log, ..Pulse::default() }
+    }
+
+    /// The log on other machines; `None`: it is on the own disk.
+    pub fn on_log(&self) -> Option<&OnLog> {
+        self.on_log.as_ref()
     }
 
     /// Another node is the bank of the log: this one has ended.

@@ -2,7 +2,7 @@
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use weir_budgets::budgets::LineError;
@@ -11,12 +11,14 @@ use weir_config::doors::ADMIN;
 use weir_door::{Tokens, thread::SystemError};
 use weir_edits::{Edits, LogError, Opened};
 use weir_node::certificates::Certificates;
+use weir_node::cluster::{Heard, node_name};
 use weir_node::known::{self, Permits};
 use weir_node::start::{Engine, Seats, lock_data};
 use weir_node::whole_folder::make_whole;
 
 use crate::admin::{self, door_options};
 use crate::reload::{ConfigSource, InForce, NotReloaded, Reloader};
+use crate::standby::of_standby;
 use crate::{watcher, watching};
 
 /// Why a node does not start. Every text says what to do.
@@ -232,6 +234,35 @@ impl Node {
             tracing::warn!(%error, "addresses.json was not written; weir stat needs --target");
         }
     }
+}
+
+/// Stands by until no other node is the bank of the log, behind an admin door that says so; `say` hears its address, and `standby`. False if it
+/// was told to stop before. Where the log is on the own disk there is nothing to wait for.
+///
+/// # Errors
+/// The data folder is another node's, the door does not open, or the log cannot be read.
+pub fn stand_by(
+    config: &Config,
+    is_stop: &dyn Fn() -> bool,
+    say: &dyn Fn(&str),
+) -> Result<bool, StartError> {
+    if config.cluster.log.is_empty() {
+        return Ok(true);
+    }
+    let _lock = lock_data(&config.node.data_dir)?;
+    let (options, _) = door_options(config).map_err(StartError::DoorFiles)?;
+    let address = config.admin.listen.address().expect("the admin door is never off: checked");
+    let (heard, node) =
+        (Arc::new(Mutex::new(Heard::default())), node_name(config).unwrap_or_default());
+    let (shared, of) = (Arc::clone(&heard), config.clone());
+    let latest = move || {
+        of_standby(&of, node.clone(), *shared.lock().unwrap_or_else(PoisonError::into_inner))
+    };
+    let door = watch::Standby::start(admin::bind(address)?, options, latest)?;
+    say(&format!("{} {}://{}/", ADMIN.name, config.admin_scheme(), door.address()));
+    say("standby");
+    let hear = |now| *heard.lock().unwrap_or_else(PoisonError::into_inner) = now;
+    Ok(weir_node::cluster::stand_by(config, is_stop, &hear)?)
 }
 
 /// The admin door, and the survey that feeds it.

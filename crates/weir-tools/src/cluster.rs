@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use admin_client::Options;
 use clap::{Args, Subcommand};
 use weir_config::config::{self, Config, ConfigError};
 use weir_node::doors::JUDGES;
@@ -23,6 +24,17 @@ enum ClusterCommand {
         after_help = "Example: weir cluster init --config weir.toml --log nats://a:4222,b:4222,c:4222\n\nDone twice, it only judges. Stop the node of the data folder before."
     )]
     Init(InitArgs),
+    /// Show how a node stands: bank or standby, where the log ends, whether it answers
+    Status(ClusterStatusArgs),
+}
+
+#[derive(Args, Debug)]
+struct ClusterStatusArgs {
+    #[command(flatten)]
+    node: Options,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Args, Debug)]
@@ -61,10 +73,7 @@ pub fn begin(
     say: &dyn Fn(&str),
 ) -> Result<Option<Node>, StartError> {
     loop {
-        if !config.cluster.log.is_empty() {
-            say("standby");
-        }
-        if !weir_node::cluster::stand_by(config, is_stop)? {
+        if !weir_survey::stand_by(config, is_stop, say)? {
             return Ok(None);
         }
         match Node::start_permitted(config, permits, docs, source()) {
@@ -81,6 +90,7 @@ pub fn begin(
 pub fn main(args: &ClusterArgs, out: &mut impl Write) -> Result<(), String> {
     match &args.command {
         ClusterCommand::Init(args) => init(args, out),
+        ClusterCommand::Status(args) => status(args, out),
     }
 }
 
@@ -110,5 +120,38 @@ fn init(args: &InitArgs, out: &mut impl Write) -> Result<(), String> {
             config.node.data_dir.display()
         ),
     };
+    Ok(())
+}
+
+fn status(args: &ClusterStatusArgs, out: &mut impl Write) -> Result<(), String> {
+    let client = args.node.open().map_err(|error| error.to_string())?;
+    let found =
+        client.get::<serde_json::Value>("/v1/cluster").map_err(|error| error.to_string())?;
+    // `out` knows of what fails.
+    if args.json {
+        let _ = writeln!(out, "{found}");
+        return Ok(());
+    }
+    let text = |at: &str| {
+        found.pointer(at).map_or_else(
+            || "-".to_string(),
+            |value| value.as_str().map_or_else(|| value.to_string(), str::to_string),
+        )
+    };
+    for (what, at) in [
+        ("role", "/role"),
+        ("cluster", "/name"),
+        ("node", "/node"),
+        ("bank", "/bank/node"),
+        ("run", "/bank/run"),
+        ("last record", "/position/record"),
+        ("last entry", "/position/entry"),
+        ("lag, ms", "/lag_ms"),
+        ("lease, ms", "/lease_ms"),
+        ("log", "/log/state"),
+        ("since, ms", "/log/since_ms"),
+    ] {
+        let _ = writeln!(out, "{what:12} {}", text(at));
+    }
     Ok(())
 }

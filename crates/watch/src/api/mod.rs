@@ -6,6 +6,7 @@ mod budgets;
 mod bulk;
 mod bulk_body;
 mod change;
+mod cluster;
 mod costs;
 mod document;
 mod exposition;
@@ -114,6 +115,7 @@ fn described() -> OpenApiRouter<App> {
         .routes(routes!(fix::log_out))
         .routes(routes!(fix::resend))
         .routes(routes!(vault::vault))
+        .routes(routes!(cluster::cluster))
         .routes(routes!(node::status))
         .routes(routes!(node::costs))
         .routes(routes!(costs::history))

@@ -11,7 +11,8 @@ use serde_json::json;
 use tokio_rustls::rustls;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
-use watch::{Node, Options, Server, StartError, Tls};
+use watch::cluster::{Cluster, ClusterEngine, ClusterPosition};
+use watch::{Node, Options, Server, Standby, StartError, Tls};
 
 use crate::fake::{Door, Fake};
 use crate::http::{Answer, call, get};
@@ -129,22 +130,58 @@ fn every_answer_is_hardened() {
     }
 }
 
+fn options(folder: &tempfile::TempDir) -> Options {
+    Options {
+        live_max: 1,
+        live_rows: watch::board::LIVE_ROWS,
+        tokens: None,
+        tls: None,
+        origins: Vec::new(),
+        history: folder.path().join("history"),
+        keep_days: 1,
+        run_id: String::new(),
+        version: String::new(),
+        docs: &[],
+    }
+}
+
+#[test]
+fn a_standby_tells_how_its_cluster_is_and_nothing_else() {
+    let told = || Cluster {
+        role: "standby",
+        name: "weir".into(),
+        node: "b".into(),
+        bank: None,
+        position: ClusterPosition { record: 811, entry: 204 },
+        lag_ms: 120,
+        lease_ms: 15_000,
+        log: ClusterEngine { state: "up", since_ms: 4_000 },
+        not_carried: vec!["profiles"],
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let listener = || TcpListener::bind("127.0.0.1:0").unwrap();
+    let door = Standby::start(listener(), options(&folder), told).unwrap();
+    for (path, status) in
+        [("/healthz", 200), ("/readyz", 503), ("/v1/budgets", 503), ("/v1/cluster", 200)]
+    {
+        assert_eq!(get(path).send(door.address()).status, status, "{path}");
+    }
+    let expected = json!({"role": "standby", "name": "weir", "node": "b", "bank": null,
+        "position": {"record": 811, "entry": 204}, "lag_ms": 120, "lease_ms": 15_000,
+        "log": {"state": "up", "since_ms": 4_000}, "not_carried": ["profiles"]});
+    assert_eq!(get("/v1/cluster").send(door.address()).json(), expected);
+    // With tokens only for those who have one.
+    let guarded = Options { tokens: Some(tokens(FILE)), ..options(&folder) };
+    let door = Standby::start(listener(), guarded, told).unwrap();
+    assert_eq!(get("/v1/cluster").send(door.address()).status, 401);
+    assert_eq!(get("/readyz").send(door.address()).status, 503);
+}
+
 #[test]
 fn a_door_to_the_network_wants_tokens() {
     let folder = tempfile::tempdir().unwrap();
     let start = |tokens, origins| {
-        let options = Options {
-            live_max: 1,
-            live_rows: watch::board::LIVE_ROWS,
-            tokens,
-            tls: None,
-            origins,
-            history: folder.path().join("history"),
-            keep_days: 1,
-            run_id: String::new(),
-            version: String::new(),
-            docs: &[],
-        };
+        let options = Options { tokens, origins, ..options(&folder) };
         let node: Arc<dyn Node> = Arc::new(Fake::default());
         Server::start(TcpListener::bind("0.0.0.0:0").unwrap(), options, node, axum::Router::new())
     };

@@ -9,7 +9,7 @@ use crate::fake::Door;
 use crate::http::{call, get};
 
 /// Every call there is. The document must list these and no others.
-const CALLS: [(&str, &str); 32] = [
+const CALLS: [(&str, &str); 33] = [
     ("get", "/v1/me"),
     ("get", "/v1/budgets"),
     ("post", "/v1/budgets"),
@@ -36,6 +36,7 @@ const CALLS: [(&str, &str); 32] = [
     ("post", "/v1/fix/sessions/{name}/logout"),
     ("post", "/v1/fix/sessions/{name}/resend"),
     ("get", "/v1/vault"),
+    ("get", "/v1/cluster"),
     ("get", "/v1/node"),
     ("get", "/v1/costs"),
     ("get", "/v1/costs/history"),

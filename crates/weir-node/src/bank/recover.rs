@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ledger::{Bank, Door, MemoJudge, MemoJudgement, PurseOptions};
 use ledger_cluster::{
-    AnyEngine, BeginError, CaughtUp, ClusterLog, NodeLog, begin, begin_run, replay,
+    AnyEngine, At, BeginError, CaughtUp, ClusterLog, NodeLog, begin, begin_run, replay,
 };
 use ledger_journal::{
     Disk, Group, JournalOptions, Keep, Known, Log, ReadError, RecoverError, Report, Watermarks,
@@ -24,6 +24,7 @@ use super::{Start, figures, keys, named, pacing_store};
 use crate::cluster;
 use crate::error::StartError;
 use crate::known::{self, Permits};
+use crate::pulse::{OnLog, Pulse};
 
 /// The node's own memos are as it wants them.
 const OF_NODE: (Door, MemoJudge) = (Door::Admin, |_, _| MemoJudgement::New);
@@ -57,9 +58,9 @@ pub(crate) fn recover(
         recovered.map_err(|error| unreadable(&path, error))?;
     let now_ms = NodeClock::new().now_ms();
     let mut writer = Writer::new(disk.clone(), config.node.id, config.journal.segment_bytes, tail);
-    let mut writer: Box<dyn Log + Send> = match elsewhere {
-        None => writer.open(now_ms).map_err(failed).map(|()| Box::new(writer) as _)?,
-        Some(log) => Box::new(begin(log, (writer, &disk), &mut bank, &known)?),
+    let (mut writer, at): Opened = match elsewhere {
+        None => writer.open(now_ms).map_err(failed).map(|()| (Box::new(writer) as _, None))?,
+        Some(log) => go_on(log, (writer, &disk), &mut bank, &known)?,
     };
     log_a_future(&bank, now_ms);
     let (keys, mut out) = (keys::Keys::new(config), ledger::Out::default());
@@ -69,6 +70,7 @@ pub(crate) fn recover(
     if let Some(lease) = &lease {
         begin_run(&mut *writer, &out.records.remove(0), bank.now_ms(), lease)?;
     }
+    let on_log = lease.clone().zip(at).map(|(lease, at)| OnLog { run: bank.run(), lease, at });
     if report.given_up.is_some() {
         note_accepted(&config.node.data_dir, &known, first, &mut bank, &mut out).map_err(failed)?;
     } else if known.accepted.is_some() {
@@ -95,8 +97,23 @@ pub(crate) fn recover(
         memory: pacing_store::load(data),
         saver: pacing_store::PacingSaver::start(data)?,
         pacing,
-        pulse: Arc::default(),
+        pulse: Arc::new(Pulse::of(on_log)),
     })
+}
+
+/// What a journal appends to, and where that ends where it is on other machines.
+type Opened = (Box<dyn Log + Send>, Option<Arc<At>>);
+
+/// A log on other machines, with what of it the disk did not have.
+fn go_on(
+    log: ClusterLog<AnyEngine>,
+    disk: (Writer<Disk>, &Disk),
+    bank: &mut Bank,
+    known: &Known,
+) -> Result<Opened, StartError> {
+    let log = begin(log, disk, bank, known)?;
+    let at = log.at();
+    Ok((Box::new(log), Some(at)))
 }
 
 /// Puts the journal of the data folder into a log on other machines, and what that has more into the journal.

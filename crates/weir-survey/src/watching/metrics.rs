@@ -53,6 +53,18 @@ fn node(text: &mut Exposition, figures: &Figures, status: &Status, identity: &Id
     let help = "For how long the node's time has not been the system's.";
     text.in_unit("weir_clock_held", Unit::Seconds, FamilyKind::Gauge, help);
     text.value(&[], status.pulse().clock_held_ms() as f64 / 1e3);
+    if let Some(log) = status.pulse().on_log() {
+        text.family("weir_cluster_role", FamilyKind::Gauge, "1 of the role that this node has.");
+        text.count(&[("role", "bank")], 1);
+        text.family("weir_cluster_run", FamilyKind::Gauge, "Number of the run.");
+        text.count(&[], log.run.into());
+        let help = "How long the bank may grant without an answer of the log.";
+        text.in_unit("weir_cluster_lease", Unit::Seconds, FamilyKind::Gauge, help);
+        text.value(&[], log.lease.left_ms() as f64 / 1e3);
+        let help = "Since the last append was sent that the log acknowledged.";
+        text.in_unit("weir_cluster_lag", Unit::Seconds, FamilyKind::Gauge, help);
+        text.value(&[], log.lease.silent_ms() as f64 / 1e3);
+    }
 }
 
 fn doors(text: &mut Exposition, figures: &Figures) {

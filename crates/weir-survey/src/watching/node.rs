@@ -12,6 +12,7 @@ use gate_auction::{Fates, Reason};
 use gate_profile::Window;
 use ledger::{Amount, WindowKind, WindowLimit};
 use serde_json::Value;
+use watch::cluster::Cluster;
 use watch::fix::{
     FixChange, FixError, FixKillChange, FixKills, FixMessages, FixOrders, FixPage, FixSession,
 };
@@ -34,6 +35,7 @@ use super::status::{self, Bounds, Identity};
 use super::survey::{Found, Latest, SharedTallies};
 use crate::admin::Status;
 use crate::costs::openmetrics::Exposition;
+use crate::standby::of_bank;
 
 /// Why nothing is changed by the API while the log is on other machines.
 const EDITS_STAY: &str = "changes by the API do not travel in the log on other machines (cluster.log) yet, so a node that takes over would not \
@@ -177,6 +179,10 @@ impl watch::Node for Watched {
 
     fn vault(&self, page: &VaultPage) -> Vault {
         super::vault::vault(&self.status, page)
+    }
+
+    fn cluster(&self) -> Option<Cluster> {
+        Some(of_bank(&self.config, self.status.pulse().on_log()?))
     }
 
     fn status(&self) -> Value {

@@ -1,0 +1,296 @@
+"""Two nodes on a log of three real nats-servers: `proof/cluster/run`.
+
+Callers spend with idempotency keys the whole time, and repeat what was not answered. Meanwhile the bank is killed and loses its disk, is stopped for longer
+than a takeover takes, and ends cleanly; the log's leader is killed, and all servers are. In the end every key gets the answer that it got, byte for byte, and
+what is settled is the sum of what was acknowledged.
+
+usage: nodes.py WEIR NATS-SERVER FOLDER. Exit code 1: something does not hold.
+"""
+
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+PATIENCE_S = 60.0
+AMOUNT_CENTS = 7
+
+
+def free_ports(count: int) -> list[int]:
+    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [int(one.getsockname()[1]) for one in held]
+    for one in held:
+        one.close()
+    return ports
+
+
+T = TypeVar("T")
+
+
+def until(what: str, get: Callable[[], T | None]) -> T:
+    end = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end:
+        if (got := get()) is not None:
+            return got
+        time.sleep(0.05)
+    raise AssertionError(f"{what}: not within {PATIENCE_S:.0f} s")
+
+
+class Servers:
+    """Three nats-servers."""
+
+    def __init__(self, binary: str, folder: Path) -> None:
+        ports = free_ports(9)
+        self.clients, self.monitors, self.routes = ports[:3], ports[3:6], ports[6:]
+        self.binary, self.folder = binary, folder
+        self.running: list[subprocess.Popen[bytes] | None] = [None, None, None]
+        for at in range(3):
+            self.start(at)
+
+    def start(self, at: int) -> None:
+        routes = ", ".join(f"nats://127.0.0.1:{port}" for port in self.routes)
+        config = self.folder / f"n{at}.conf"
+        config.write_text(
+            f'server_name: n{at}\nlisten: 127.0.0.1:{self.clients[at]}\nhttp: 127.0.0.1:{self.monitors[at]}\n'
+            f'jetstream {{ store_dir: "{self.folder}/store{at}", sync_interval: always }}\n'
+            f"cluster {{ name: weir, listen: 127.0.0.1:{self.routes[at]}, routes: [{routes}] }}\n"
+        )
+        log = (self.folder / f"n{at}.log").open("ab")
+        self.running[at] = subprocess.Popen([self.binary, "-c", str(config)], stdout=log, stderr=log)
+
+    def kill(self, at: int) -> None:
+        if (server := self.running[at]) is not None:
+            server.kill()
+            server.wait()
+            self.running[at] = None
+
+    def leader(self, stream: str) -> int:
+        def found() -> int | None:
+            for port in self.monitors:
+                try:
+                    page = json.load(urllib.request.urlopen(f"http://127.0.0.1:{port}/jsz?streams=true", timeout=2))
+                except OSError:
+                    continue
+                for account in page.get("account_details", []):
+                    for one in account.get("stream_detail", []):
+                        if one["name"] == stream and (name := one["cluster"].get("leader")):
+                            return int(name[1:])
+            return None
+
+        return until("a leader", found)
+
+
+class Node:
+    """A node, or what was one, with its folder."""
+
+    def __init__(self, weir: str, folder: Path, name: str, log: str) -> None:
+        self.weir, self.folder, self.name, self.log = weir, folder, name, log
+        self.data, self.out = folder / f"data-{name}", folder / f"{name}.out"
+        self.spend = ""
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        any_port = [part for door in ("batch", "openrtb", "spend", "admin") for part in (f"--{door}", "127.0.0.1:0")]
+        command = [self.weir, "run", "--config", str(self.folder / "weir.toml"), "--log", self.log, "--data", str(self.data)]
+        self.spend = ""
+        with self.out.open("wb") as out, (self.folder / f"{self.name}.err").open("ab") as err:
+            env = os.environ | {"WEIR_CLUSTER__NODE": self.name}
+            self.process = subprocess.Popen(command + any_port, stdout=out, stderr=err, env=env)
+
+    def lines(self) -> dict[str, str]:
+        return dict(line.split(" ", 1) if " " in line else (line, "") for line in self.out.read_text().splitlines())
+
+    def says(self, what: str) -> None:
+        def said() -> bool | None:
+            assert self.process is not None and self.process.poll() is None, f"{self.name} ended: {self.tail()}"
+            return True if what in self.lines() else None
+
+        until(f"{self.name}: {what}", said)
+        if what == "ready":
+            self.spend = self.lines()["spend"]
+
+    def tail(self) -> str:
+        return (self.folder / f"{self.name}.err").read_text()[-600:]
+
+    def signal(self, number: int) -> None:
+        assert self.process is not None
+        self.process.send_signal(number)
+
+    def ends(self) -> int:
+        process = self.process
+        assert process is not None
+        return until(f"the end of {self.name}", process.poll)
+
+    def cluster(self) -> dict[str, object]:
+        with urllib.request.urlopen(f"{self.lines()['admin']}v1/cluster", timeout=5) as answer:
+            found: dict[str, object] = json.load(answer)
+            return found
+
+
+class Callers:
+    """Spends without pause, and remembers every answer."""
+
+    def __init__(self, nodes: list[Node]) -> None:
+        self.nodes, self.answers, self.is_over = nodes, dict[str, bytes](), False
+        self.threads = [threading.Thread(target=self.run) for _ in range(4)]
+        for thread in self.threads:
+            thread.start()
+
+    def call(self, node: Node, key: str) -> bytes | None:
+        body = json.dumps({"budget": 1, "amount": f"0.{AMOUNT_CENTS:02}"}).encode()
+        headers = {"Content-Type": "application/json", "Idempotency-Key": key}
+        request = urllib.request.Request(f"http://{node.spend}/v1/spend", body, headers)
+        try:
+            with urllib.request.urlopen(request, timeout=3) as answer:
+                told: bytes = answer.read()
+                return told
+        except (OSError, urllib.error.HTTPError, ValueError):
+            return None
+
+    def run(self) -> None:
+        while not self.is_over:
+            key = secrets.token_hex(12)
+            while not self.is_over:
+                answers = (self.call(node, key) for node in self.nodes if node.spend)
+                if (answer := next((answer for answer in answers if answer), None)) is not None:
+                    self.answers[key] = answer
+                    break
+                time.sleep(0.02)
+
+    def go_on(self) -> None:
+        before = len(self.answers)
+        until("more acknowledged", lambda: True if len(self.answers) > before + 50 else None)
+
+    def audit(self, node: Node) -> None:
+        """Every key gets its answer again, and the books have the sum, once what was out of doubt is settled."""
+        for key, told in list(self.answers.items()):
+            again = until("a repeat", lambda key=key: self.call(node, key))
+            assert again == told, f"{key} was answered {told!r}, and now {again!r}"
+        with urllib.request.urlopen(f"http://{node.spend}/v1/budgets/1", timeout=5) as answer:
+            books = json.load(answer)
+        settled = round(float(books["settled"]) * 100)
+        least = AMOUNT_CENTS * len(self.answers)
+        # A call of each caller may have been booked without an answer that came.
+        assert least <= settled <= least + AMOUNT_CENTS * len(self.threads), f"{settled} cents, acknowledged {least}"
+
+
+def main(weir: str, nats: str, folder: Path) -> None:
+    servers = Servers(nats, folder)
+    secret = folder / "secret"
+    secret.write_text(secrets.token_hex(32))
+    secret.chmod(0o600)
+    monitors = [f"http://127.0.0.1:{port}" for port in servers.monitors]
+    (folder / "weir.toml").write_text(
+        f'[cluster]\nlog_monitors = {json.dumps(monitors)}\nsecret_file = "{secret}"\n'
+        f'[keys]\nlisten = ""\n[budgets]\nfile = "{folder}/budgets.jsonl"\n'
+    )
+    (folder / "budgets.jsonl").write_text('{"id":1,"name":"b1","unit":"USD","limit":"1000000"}\n')
+    log = "nats://" + ",".join(f"127.0.0.1:{port}" for port in servers.clients)
+    a, b = (Node(weir, folder, name, log) for name in "ab")
+    init = [weir, "cluster", "init", "--config", str(folder / "weir.toml"), "--log", log, "--data", str(folder / "none")]
+
+    def made() -> bool | None:
+        return True if subprocess.run(init, capture_output=True, check=False).returncode == 0 else None
+
+    until("a stream", made)
+    callers = None
+    try:
+        a.start()
+        a.says("ready")
+        b.start()
+        b.says("standby")
+        assert b.cluster()["role"] == "standby"
+        callers = Callers([a, b])
+        steps(servers, a, b, callers)
+    finally:
+        if callers is not None:
+            callers.is_over = True
+        for node in (a, b):
+            if node.process is not None:
+                node.process.kill()
+        for at in range(3):
+            servers.kill(at)
+
+
+def steps(servers: Servers, a: Node, b: Node, callers: Callers) -> None:
+    def row(what: str, began: float) -> None:
+        print(f"{what:46} {time.monotonic() - began:5.1f} s, {len(callers.answers)} acknowledged", flush=True)
+
+    callers.go_on()
+    began = time.monotonic()
+    a.signal(signal.SIGKILL)
+    a.ends()
+    a.spend = ""
+    shutil.rmtree(a.data)
+    b.says("ready")
+    callers.go_on()
+    row("the bank is killed, and its disk is gone", began)
+    callers.audit(b)
+    a.start()
+    a.says("standby")
+    began = time.monotonic()
+    b.signal(signal.SIGSTOP)
+    a.says("ready")
+    b.signal(signal.SIGCONT)
+    assert b.ends() == 75, b.tail()
+    b.spend = ""
+    callers.go_on()
+    row("the bank stands still: another one, exit 75", began)
+    b.start()
+    b.says("standby")
+    began = time.monotonic()
+    a.signal(signal.SIGTERM)
+    b.says("ready")
+    assert a.ends() == 0, a.tail()
+    a.spend = ""
+    callers.go_on()
+    row("a clean stop hands over", began)
+    began = time.monotonic()
+    leader = servers.leader("WEIR_weir")
+    servers.kill(leader)
+    callers.go_on()
+    row("the log's leader is killed", began)
+    a.start()
+    a.says("standby")
+    began = time.monotonic()
+    b.signal(signal.SIGKILL)
+    b.ends()
+    b.spend = ""
+    a.says("ready")
+    callers.go_on()
+    row("the bank is killed while a server is gone", began)
+    servers.start(leader)
+    began = time.monotonic()
+    for at in range(3):
+        servers.kill(at)
+    for at in range(3):
+        servers.start(at)
+    callers.go_on()
+    row("all servers are killed", began)
+    callers.is_over = True
+    for thread in callers.threads:
+        thread.join()
+    callers.audit(a)
+    found = a.cluster()
+    assert found["role"] == "bank" and found["node"] == "a", found
+    print(f"{len(callers.answers)} keys: each is answered as it was, byte for byte, and the books have their sum", flush=True)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 4:
+        sys.exit("usage: nodes.py WEIR NATS-SERVER FOLDER")
+    try:
+        main(sys.argv[1], sys.argv[2], Path(sys.argv[3]))
+    except AssertionError as error:
+        sys.exit(f"nodes: {error}")
