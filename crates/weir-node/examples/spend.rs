@@ -1,5 +1,5 @@
-//! What a call of the spend door costs its worker, beside a canned answer of the same size through the same HTTP session: no
-//! sockets, one thread, rounds that alternate, the least of each.
+//! What a call of the spend door costs its worker, beside a canned answer of the same size through the same HTTP session, and a later end at the
+//! batch door beside a confirm: no sockets, one thread, rounds that alternate, the least of each.
 //!
 //! `cargo run --release -p weir-node --example spend`
 #![allow(clippy::print_stdout, reason = "a program that prints figures")]
@@ -12,6 +12,7 @@ use door_transport::{ConnId, Unconnected};
 use weir_budgets::budgets;
 use weir_config::config::Config;
 use weir_node::bench::Bench;
+use wire::{Action, DecideFlags, EncodeError, Message, decide, extend, hello, resolve};
 
 const ROUNDS: usize = 60;
 /// Requests of a round, and how many of them one wake-up finds.
@@ -93,6 +94,67 @@ fn granted(bench: &mut Bench, request: &[u8]) -> Result<Vec<u8>, Box<dyn std::er
     if body.starts_with(b"{\"verdict\":\"granted\"") { Ok(body) } else { Err("not granted".into()) }
 }
 
+fn encoded(
+    len: usize,
+    encode: impl FnOnce(&mut [u8]) -> Result<usize, EncodeError>,
+) -> Result<Vec<u8>, String> {
+    let mut frame = vec![0; len];
+    encode(&mut frame).map_err(|error| error.to_string())?;
+    Ok(frame)
+}
+
+/// Frames of so many confirms, and of as many later ends, of the same holds.
+fn ends(bench: &mut Bench, count: usize) -> Result<[Vec<u8>; 2], String> {
+    let block = hello::Block::new(wire::SCHEMA_VERSION_MIN, wire::SCHEMA_VERSION, 7);
+    let greeting = encoded(hello::encoded_len(0, 0), |buf| {
+        Ok(hello::encode(buf, &block)?.auth(b"")?.name("")?.finish())
+    });
+    bench.batch(&greeting?, <[u8]>::len);
+    let asks: Vec<_> = (0..count as u64)
+        .map(|id| decide::Ask::new(id, 1_001 + id % BUDGETS as u64, 15, 7, [0; 4], 0, 0))
+        .collect();
+    let frame = encoded(decide::encoded_len(count), |buf| {
+        Ok(decide::encode(buf, &decide::Block::new(1, DecideFlags::NONE))?.asks(&asks)?.finish())
+    });
+    let (_, answer) = bench.batch(&frame?, <[u8]>::to_vec);
+    let Ok(Message::Decided(decided)) = Message::decode(&answer) else {
+        return Err("no answer".into());
+    };
+    let tokens: Vec<[u8; 32]> = decided.answers().iter().map(|answer| *answer.token()).collect();
+    let confirms: Vec<_> =
+        tokens.iter().map(|token| resolve::Item::new(*token, 0, Action::Confirm, 0)).collect();
+    let extends: Vec<_> = tokens.iter().map(|token| extend::Hold::new(*token, 60_000)).collect();
+    Ok([
+        encoded(resolve::encoded_len(count), |buf| {
+            Ok(resolve::encode(buf, &resolve::Block::new(2))?.resolves(&confirms)?.finish())
+        })?,
+        encoded(extend::encoded_len(count), |buf| {
+            Ok(extend::encode(buf, &extend::Block::new(3))?.holds(&extends)?.finish())
+        })?,
+    ])
+}
+
+/// Nanoseconds of a confirm and of a later end, in frames of so many.
+fn print_ends(bench: &mut Bench, count: usize) -> Result<(), String> {
+    let frames = ends(bench, count)?;
+    let mut least = [f64::MAX; 2];
+    for _ in 0..ROUNDS {
+        for (frame, least) in frames.iter().zip(&mut least) {
+            let ns = round(REQUESTS / count, count, |_| {
+                black_box(bench.batch(frame, <[u8]>::len));
+                bench.turn();
+                bench.wake(1);
+                bench.turn();
+            });
+            *least = least.min(ns);
+        }
+    }
+    let [confirm, extend] = least;
+    println!("| a confirm, in frames of {count} | {confirm:.0} |");
+    println!("| a later end, in frames of {count} | {extend:.0} |");
+    Ok(())
+}
+
 fn print([canned, alone, canned_piped, piped, batched]: [f64; 5]) {
     println!("| what | ns |\n| --- | ---: |");
     println!("| canned answer | {canned:.0} |\n| reserve | {alone:.0} |");
@@ -137,5 +199,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
     print(least);
+    print_ends(&mut bench, 1)?;
+    print_ends(&mut bench, BATCH)?;
     Ok(())
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use door_transport::{CloseReason, ConnId, Handle, Peer, Service, Step, Unconnected};
 use gate_pacing::Pace;
 use gate_profile::Profiles;
-use ledger::{Amount, KeyRing, PurseOptions, Purses, Resolution, ToBank, ToWorker};
+use ledger::{Amount, Handled, KeyRing, PurseOptions, Purses, Resolution, Timed, ToBank, ToWorker};
 use money::Instant;
 use probe::{HandClock, Laps, NodeClock};
 use table::ring::{self, Receiver, Sender};
@@ -19,7 +19,9 @@ use weir_budgets::campaign_index::{CampaignIndex, ExchangeTerms};
 use weir_config::config::Config;
 use weir_config::doors::DOORS;
 use weir_door::{DoorSet, OnDoors, Tokens};
-use weir_till::{Facts, LastRefusals, Snapshot, Till, cells::SlotCells, stages::WorkerProbes};
+use weir_till::{
+    ApartMessage, Facts, LastRefusals, Snapshot, Till, cells::SlotCells, stages::WorkerProbes,
+};
 
 use crate::doors::{self, DoorId, DoorTerms, Doors, Parts, Session};
 use crate::error::StartError;
@@ -114,17 +116,30 @@ impl Bench {
         self.worker.woke();
     }
 
-    /// A wake-up ends. The bank, which is this, confirms or settles all that it is asked to.
+    /// A wake-up ends. The bank, which is this, confirms, extends or settles all that it is asked to.
     pub fn turn(&mut self) {
         self.worker.turn(&mut self.unconnected.outbox());
         while let Some(message) = self.from_worker.recv() {
-            if let Up::Ledger(ToBank::Resolve { reply, .. }) = message {
-                let resolution = Resolution::refused(Verdict::Settled);
-                let answer = ToWorker::Resolved { reply, resolution };
-                // A queue that is full loses an answer, of which more than a turn brings fit in.
-                let _ = self.to_worker.try_send(Down::Ledger(answer));
-            }
+            // A queue that is full loses an answer, of which more than a turn brings fit in.
+            let _ = answer(message).map(|answer| self.to_worker.try_send(answer));
         }
+    }
+}
+
+/// What the bank says to a worker's message.
+fn answer(message: Up) -> Option<Down> {
+    match message {
+        Up::Ledger(ToBank::Resolve { reply, .. }) => {
+            let resolution = Resolution::refused(Verdict::Settled);
+            Some(Down::Ledger(ToWorker::Resolved { reply, resolution }))
+        }
+        Up::Apart(apart) => {
+            let ApartMessage::Timed(request) = apart.message else { return None };
+            let (verdict, until_ms, judged) = (Verdict::Confirmed, request.at_ms, Handled::Now);
+            let answer = Box::new(Ok(Timed { verdict, until_ms, judged }));
+            Some(Down::Timed { reply: request.reply, answer })
+        }
+        _ => None,
     }
 }
 

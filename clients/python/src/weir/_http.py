@@ -20,6 +20,7 @@ ANSWER_MAX = 16 << 20
 """The longest answer that is read, in bytes."""
 
 _LENGTH = re.compile(rb"\r\ncontent-length: *([0-9]{1,9})\r", re.IGNORECASE)
+_encode = json.JSONEncoder(separators=(",", ":")).encode
 _RETRY = re.compile(rb"\r\nretry-after: *([0-9]{1,9})\r", re.IGNORECASE)
 _LAST = re.compile(rb"\r\nconnection: *close\r", re.IGNORECASE)
 _END = b"\r\n\r\n"
@@ -136,7 +137,7 @@ class HttpNode:
 
     async def call(self, path: str, body: Any, deadline: Deadline, key: str = "") -> Answer:
         """Posts a body, or gets the path where that is None. An OSError where there is no answer: Unsent, Late, or a lost connection."""
-        text = b"" if body is None else json.dumps(body, separators=(",", ":")).encode()
+        text = b"" if body is None else _encode(body).encode()
         keyed = f"Idempotency-Key: {key}\r\n" if key else ""
         kind = "GET " if body is None else "POST "
         typed = "" if body is None else f"Content-Type: application/json\r\nContent-Length: {len(text)}\r\n"
