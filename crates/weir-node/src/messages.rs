@@ -31,6 +31,15 @@ pub(crate) enum Up {
 pub(crate) enum Old {
     Snapshot(Arc<Snapshot>),
     Paces(Box<[Pace]>),
+    /// As it was in force; the bank uses its memory again.
+    Piece(Piece),
+}
+
+/// Parameters of the plans of some budgets, from a slot on.
+#[derive(Debug)]
+pub(crate) struct Piece {
+    pub(crate) first: u32,
+    pub(crate) paces: Vec<Pace>,
 }
 
 /// From the bank to a worker.
@@ -48,8 +57,8 @@ pub(crate) enum Down {
     Timed { reply: u64, answer: Box<TimedAnswer> },
     /// A new configuration and the parameters of its plans, in force from the next batch on.
     Snapshot(Arc<Snapshot>, Box<[Pace]>),
-    /// New parameters of all plans, by slot.
-    Paces(Box<[Pace]>),
+    /// New parameters of some plans.
+    Paces(Piece),
     /// The token keys from now on.
     Keys(Arc<KeyRing>),
     /// Other templates are in force.

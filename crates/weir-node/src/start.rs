@@ -497,6 +497,7 @@ fn join() -> Result<(Link, End), StartError> {
         waker: handle.waker(),
         counters: Arc::clone(&counters),
         backlog: VecDeque::new(),
+        is_full: false,
     };
     Ok((link, End { up, down, counters, handle }))
 }

@@ -18,7 +18,7 @@ use weir_door::{DoorSet, FailedDial, Heard, WorkerCounters};
 use weir_till::{NamedRequest, Reply, Snapshot, Till};
 
 use crate::memory::{self, Part};
-use crate::messages::{Down, Old, Up};
+use crate::messages::{Down, Old, Piece, Up};
 use crate::stages::WorkerStage;
 
 /// The bank hears at least this often how far a worker's clock is.
@@ -168,7 +168,7 @@ impl<D: DoorSet> Worker<D> {
                     self.install(snapshot, outbox);
                     self.replace_paces(paces);
                 }
-                Down::Paces(paces) => self.replace_paces(paces),
+                Down::Paces(piece) => self.exchange_paces(piece),
                 Down::Keys(keys) => till.keys = keys,
                 Down::JournalFails(fails) => till.set_journal_fails(fails),
                 Down::Why { campaign, reply } => {
@@ -224,6 +224,16 @@ impl<D: DoorSet> Worker<D> {
         let old = std::mem::replace(&mut self.till.snapshot, snapshot);
         self.tell_all(|| Heard::Configured, outbox);
         self.send(Up::Old(Old::Snapshot(old)));
+    }
+
+    /// Puts these parameters in force, and gives back those that were, in the same memory.
+    fn exchange_paces(&mut self, mut piece: Piece) {
+        let first = piece.first as usize;
+        // A piece is never of more slots than the snapshot before it.
+        if let Some(paces) = self.till.paces.get_mut(first..first + piece.paces.len()) {
+            paces.swap_with_slice(&mut piece.paces);
+        }
+        self.send(Up::Old(Old::Piece(piece)));
     }
 
     fn replace_paces(&mut self, paces: Box<[Pace]>) {

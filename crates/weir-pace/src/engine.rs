@@ -28,7 +28,7 @@ use ledger::{
 };
 use money::{ASK_MAX, Instant, Unit, Window};
 use table::spread;
-use weir_pacer::{Pacer, PacerOptions, Pacing};
+use weir_pacer::{Look, Pacer, PacerOptions, Pacing};
 
 /// Most workers of an engine.
 pub const WORKERS_MAX: u16 = 16;
@@ -203,11 +203,13 @@ impl Engine {
     pub fn refresh(&mut self) {
         let passed_ms = self.now_ms - self.refreshed_ms;
         self.refreshed_ms = self.now_ms;
-        self.pacer.used(&self.paces, passed_ms, true);
+        self.pacer.pass(passed_ms);
+        self.pacer.used(0, &self.paces);
         let workers = &self.workers;
         let held = |slot| held(workers, slot);
-        let now = Instant::from_ms(self.now_ms);
-        self.paces = self.pacer.parameters(&self.bank, &held, now, self.options.tick_ms, 1);
+        let (now, tick_ms) = (Instant::from_ms(self.now_ms), self.options.tick_ms);
+        let look = Look { bank: &self.bank, held: &held, now, tick_ms, workers: 1 };
+        self.paces.copy_from_slice(self.pacer.parameters(look));
     }
 
     /// What the campaign bids for a request that is worth `value` to it: at most that. `None`: not now. Nothing is

@@ -5,6 +5,8 @@
 //! requests as if the forecast had been right so far, the others from where the books stand. `steer` and a return on
 //! spend look at them; `coin` does where there is no forecast.
 
+use std::ops::Range;
+
 use gate_pacing::{
     Before, Counters, Demand, Evidence, Forecast, History, LandscapeLearner, Memo, Mode, Pace,
     Plan, PlanSpec, Progress, Rebase, Spend, Strategy,
@@ -15,9 +17,12 @@ use money::{Instant, Window};
 /// Parameters are handed out so long before a flight begins, beside ten ticks: workers are told with a delay.
 const EARLY_MS: u64 = 2_000;
 
-/// Forecasts made anew in one tick, some ten microseconds each: at midnight thousands are due. Until its turn comes a budget
+/// Forecasts made anew in one go, some ten microseconds each: at midnight thousands are due. Until its turn comes a budget
 /// keeps the day before's.
-const NEW_DAYS_A_TICK: usize = 128;
+const NEW_DAYS: usize = 16;
+
+/// A budget that nobody asked, and of which nothing changed, gets new parameters this often.
+const REST_MS: u64 = 1_000;
 
 /// What a slow loop must know of the notices that come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,14 +117,32 @@ pub struct Standing {
 /// The books, the budget, and what all workers together hold.
 type Money<'a> = (&'a Bank, u32, &'a dyn Fn(u32) -> Amount);
 
+/// What parameters are worked out from.
+#[derive(Clone, Copy)]
+pub struct Look<'a> {
+    /// The books.
+    pub bank: &'a Bank,
+    /// What all workers together hold of the budget in a slot (see [`ledger::Purses::held`]).
+    pub held: &'a dyn Fn(u32) -> Amount,
+    /// The present.
+    pub now: Instant,
+    /// How long parameters are in use.
+    pub tick_ms: u64,
+    /// Each of so many workers gets a copy.
+    pub workers: u32,
+}
+
 /// Plans by slot of the bank, and what pacing measures beside the books.
 #[derive(Debug, Default)]
 pub struct Pacer {
     options: PacerOptions,
     rows: Vec<Row>,
-    /// Parameters that are used up. The next ones are written into their memory: a tick allocates nothing, and what one thread allocated
-    /// is not left for another to free. There are as many as are under way at once, two or three for each worker.
-    spare: Vec<Box<[Pace]>>,
+    /// The parameters that are live, by slot...
+    live: Vec<Pace>,
+    /// ...and whose budget was asked, or changed, since they were worked out.
+    asked: Vec<bool>,
+    /// How long parameters were in use, all in all.
+    passed_ms: u64,
 }
 
 #[derive(Debug, Default)]
@@ -141,6 +164,8 @@ struct Row {
     predicted: Amount,
     value: Amount,
     demand: Demand,
+    /// The time that `demand` knows of.
+    passed_ms: u64,
     ask_max: Amount,
     /// Reserved by holds that lapsed.
     lapsed: Amount,
@@ -160,7 +185,11 @@ impl Pacer {
 
     /// Makes room for the budgets of a bank. Those without a plan (an earlier run's) stay closed.
     pub fn grow(&mut self, slots: usize) {
-        self.rows.resize_with(slots.max(self.rows.len()), Row::default);
+        let slots = slots.max(self.rows.len());
+        let passed_ms = self.passed_ms;
+        self.rows.resize_with(slots, || Row { passed_ms, ..Row::default() });
+        self.live.resize(slots, Pace::CLOSED);
+        self.asked.resize(slots, true);
     }
 
     /// Gives the budget in a slot a plan, or another one.
@@ -263,16 +292,20 @@ impl Pacer {
         }
     }
 
-    /// Takes back the parameters a worker has used: they counted requests. `ms` is the time they were in use.
-    pub fn used(&mut self, paces: &[Pace], ms: u64, first_worker: bool) {
-        // Time passes once, however many workers report.
-        let ms = if first_worker { ms } else { 0 };
-        for (slot, pace) in (0..).zip(paces).take(self.rows.len()) {
+    /// Parameters were in use for so long: time passes once, however many workers there are.
+    pub fn pass(&mut self, ms: u64) {
+        self.passed_ms = self.passed_ms.saturating_add(ms);
+    }
+
+    /// Takes back parameters of the budgets from slot `first` on that a worker has used: they counted requests.
+    pub fn used(&mut self, first: u32, paces: &[Pace]) {
+        let passed_ms = self.passed_ms;
+        for (slot, pace) in (first..).zip(paces).filter(|(_, pace)| pace.seen() > 0) {
             let (seen, ask_max) = (u64::from(pace.seen()), pace.ask_max());
-            self.row(slot).demand.add(0, ms);
-            if seen > 0 {
-                self.each_level(slot, |row| row.count(seen, ask_max));
-            }
+            self.each_level(slot, |row| {
+                row.pass(passed_ms);
+                row.count(seen, ask_max);
+            });
         }
     }
 
@@ -297,56 +330,46 @@ impl Pacer {
         self.won_value(slot, Amount::new(i64::try_from(value).unwrap_or(i64::MAX)));
     }
 
-    /// New parameters, one per slot; each of `workers` workers gets a copy. `held` says for a slot what all workers
-    /// together hold (see [`ledger::Purses::held`]).
-    pub fn parameters(
-        &mut self,
-        bank: &Bank,
-        held: &dyn Fn(u32) -> Amount,
-        now: Instant,
-        tick_ms: u64,
-        workers: u32,
-    ) -> Box<[Pace]> {
-        let mut paces = self.buffer();
-        let mut new_days = NEW_DAYS_A_TICK;
-        for (slot, row) in (0..).zip(&mut self.rows) {
-            let books = (bank, slot, held);
-            row.learn(bank, slot, now, &mut new_days);
-            let pace = row.pace(books, self.options, (now, tick_ms, workers));
-            row.parent = bank.spec(slot).parent.and_then(|id| bank.slot(id));
-            // A parent is in the bank before its children, so its pace is there.
-            let pool = row.parent.and_then(|parent| paces.get(parent as usize));
-            let pace = pool.map_or(pace, |pool| pace.within(pool));
-            (row.live_q32, row.coin_q32) = (pace.multiplier_q32(), pace.threshold_q32());
-            paces.push(pace);
-        }
-        paces.into()
+    /// New parameters of all budgets, one per slot.
+    pub fn parameters(&mut self, look: Look<'_>) -> &[Pace] {
+        self.asked.fill(true);
+        self.work_out(0..self.rows.len(), 0, look);
+        &self.live
     }
 
-    /// A copy of parameters, for another worker.
-    pub fn copy(&mut self, paces: &[Pace]) -> Box<[Pace]> {
-        let mut copy = self.buffer();
-        copy.extend_from_slice(paces);
-        copy.into()
-    }
-
-    /// Takes parameters that are out of use; their memory serves for later ones.
-    pub fn give_back(&mut self, paces: Box<[Pace]>) {
-        if paces.len() == self.rows.len() {
-            self.spare.push(paces);
-        }
-    }
-
-    /// An empty vector with room for exactly one value per slot.
-    fn buffer(&mut self) -> Vec<Pace> {
-        while let Some(spare) = self.spare.pop() {
-            if spare.len() == self.rows.len() {
-                let mut buffer = spare.into_vec();
-                buffer.clear();
-                return buffer;
+    /// Works the parameters of the budgets in some slots out anew where these were asked, or changed, or it is their turn in this round,
+    /// the next of those that come every [`Look::tick_ms`]; of how many, is returned. A round goes over all slots in rising order: so
+    /// parents, which are in the bank before their children, come before these.
+    pub fn work_out(&mut self, slots: Range<usize>, round: u64, look: Look<'_>) -> usize {
+        let rests = (REST_MS / look.tick_ms.max(1)).max(1);
+        let (mut new_days, mut worked) = (NEW_DAYS, 0);
+        for at in slots {
+            let is_turn = (at as u64).wrapping_add(round).is_multiple_of(rests);
+            if std::mem::take(&mut self.asked[at]) || is_turn {
+                self.live[at] = self.work_out_one(at, look, &mut new_days);
+                worked += 1;
             }
         }
-        Vec::with_capacity(self.rows.len())
+        worked
+    }
+
+    fn work_out_one(&mut self, at: usize, look: Look<'_>, new_days: &mut usize) -> Pace {
+        let Look { bank, held, now, tick_ms, workers } = look;
+        let slot = u32::try_from(at).expect("slots are counted in 32 bits");
+        let row = &mut self.rows[at];
+        row.pass(self.passed_ms);
+        row.learn(bank, slot, now, new_days);
+        let pace = row.pace((bank, slot, held), self.options, (now, tick_ms, workers));
+        row.parent = bank.spec(slot).parent.and_then(|id| bank.slot(id));
+        let pool = row.parent.and_then(|parent| self.live.get(parent as usize));
+        let pace = pool.map_or(pace, |pool| pace.within(pool));
+        (row.live_q32, row.coin_q32) = (pace.multiplier_q32(), pace.threshold_q32());
+        pace
+    }
+
+    /// The parameters that are live, by slot: as they were worked out last.
+    pub fn live(&self) -> &[Pace] {
+        &self.live
     }
 
     /// How the budget stands; `None` without a plan.
@@ -376,18 +399,27 @@ impl Pacer {
     /// parents learn nothing from it.
     fn each_level(&mut self, slot: u32, mut each: impl FnMut(&mut Row)) {
         let mut level = Some(slot);
-        while let Some(row) = level.and_then(|slot| self.rows.get_mut(slot as usize)) {
-            each(row);
-            level = row.parent;
+        while let Some(at) = level.map(|slot| slot as usize).filter(|at| *at < self.rows.len()) {
+            self.asked[at] = true;
+            each(&mut self.rows[at]);
+            level = self.rows[at].parent;
         }
     }
 
+    /// A row that changes.
     fn row(&mut self, slot: u32) -> &mut Row {
+        self.asked[slot as usize] = true;
         &mut self.rows[slot as usize]
     }
 }
 
 impl Row {
+    /// Takes note of the time that passed, `passed_ms` all in all.
+    fn pass(&mut self, passed_ms: u64) {
+        let before_ms = std::mem::replace(&mut self.passed_ms, passed_ms);
+        self.demand.add(0, passed_ms.saturating_sub(before_ms));
+    }
+
     /// Counts eligible requests.
     fn count(&mut self, seen: u64, ask_max: Amount) {
         self.demand.add(seen, 0);
@@ -556,6 +588,7 @@ mod tests {
     use gate_pacing::{PlanSpec, Strategy};
     use ledger::{Need, Options, Out};
     use money::{Unit, Zone};
+    use proptest::prelude::{Strategy as _, any, prop, prop_assert_eq, proptest};
 
     const START_MS: u64 = 978_307_200_000;
     const HOUR_MS: u64 = 3_600_000;
@@ -599,7 +632,11 @@ mod tests {
     }
 
     fn paces(pacer: &mut Pacer, bank: &Bank, now: Instant) -> Box<[Pace]> {
-        pacer.parameters(bank, &|_| Amount::ZERO, now, 1_000, 1)
+        pacer.parameters(look(bank, now)).into()
+    }
+
+    fn look(bank: &Bank, now: Instant) -> Look<'_> {
+        Look { bank, held: &|_| Amount::ZERO, now, tick_ms: 1_000, workers: 1 }
     }
 
     #[test]
@@ -611,22 +648,6 @@ mod tests {
         assert_eq!(during[1], Pace::CLOSED);
         let after = paces(&mut pacer, &bank, flight().end);
         assert_eq!(after[..2], [Pace::OPEN; 2], "the ledger knows that it has ended");
-    }
-
-    #[test]
-    fn parameters_that_come_back_are_written_anew_where_they_are() {
-        let bank = bank(&[spec(1, None), spec(2, None)]);
-        let mut pacer = pacer(&[Some(plan(1, Strategy::Curve)), None]);
-        let first = paces(&mut pacer, &bank, at(HOUR_MS));
-        let (at_first, values) = (first.as_ptr(), first.clone());
-        pacer.give_back(first);
-        pacer.give_back(Box::new([Pace::OPEN]));
-        let second = paces(&mut pacer, &bank, at(HOUR_MS));
-        assert_eq!((second.as_ptr(), &second), (at_first, &values));
-        assert_eq!(pacer.copy(&second), values);
-        pacer.give_back(second);
-        pacer.grow(3);
-        assert_eq!(pacer.buffer().capacity(), 3, "what is of the size of before is freed");
     }
 
     #[test]
@@ -651,8 +672,9 @@ mod tests {
         assert!(pool < 1 << 32);
         assert_eq!([1, 2].map(|slot: usize| paces[slot].multiplier_q32()), [pool, pool]);
         (0..10).for_each(|id| assert!(paces[2].bid(id, 100).is_some()));
-        pacer.used(&paces, 1_000, true);
-        pacer.used(&paces, 1_000, false);
+        pacer.pass(1_000);
+        pacer.used(0, &paces);
+        pacer.used(2, &paces[2..]);
         assert_eq!([0, 1, 2].map(|slot: usize| pacer.rows[slot].seen), [20, 20, 20]);
         assert_eq!(pacer.rows[0].demand.ms, 1_000, "time passes once");
         pacer.won_value(2, Amount::new(9));
@@ -696,7 +718,8 @@ mod tests {
             bank.tick(START_MS + ms, &mut out);
             let mut paces = paces(&mut pacer, &bank, at(ms));
             (0..5).for_each(|id| assert!(paces[0].bid(ms + id, 100).is_some()));
-            pacer.used(&paces, 60_000, true);
+            pacer.pass(60_000);
+            pacer.used(0, &paces);
             pacer.settled(0, Amount::new(100), Amount::new(50));
         }
         bank.tick(START_MS + 2 * DAY_MS, &mut out);
@@ -782,7 +805,8 @@ mod tests {
             bank.tick(START_MS + ms, &mut out);
             let mut paces = paces(&mut pacer, &bank, at(ms));
             (0..5 + ms / HOUR_MS % 24).for_each(|id| assert!(paces[0].bid(ms + id, 1).is_some()));
-            pacer.used(&paces, 60_000, true);
+            pacer.pass(60_000);
+            pacer.used(0, &paces);
             pacer.settled(0, Amount::new(100), Amount::new(50));
         }
         let now = at(2 * DAY_MS + HOUR_MS);
@@ -821,5 +845,95 @@ mod tests {
         assert_eq!(pacer.rows[0].evidence(&bank, 0, PacerOptions::default()).resolved, amount);
         let silent = PacerOptions { win_notices: false, loss_notices: None };
         assert_eq!(pacer.rows[0].evidence(&bank, 0, silent).resolved, Amount::ZERO);
+    }
+
+    /// A budget of a test: the id of its parent, if it has one, and whether it is asked in every round.
+    #[derive(Clone, Copy, Debug)]
+    struct Member {
+        parent: Option<u32>,
+        strategy: Strategy,
+        is_busy: bool,
+    }
+
+    fn member() -> impl proptest::strategy::Strategy<Value = Member> {
+        let one_of = proptest::sample::select(Strategy::ALL.to_vec());
+        (proptest::option::of(1..4_u32), one_of, any::<bool>())
+            .prop_map(|(parent, strategy, is_busy)| Member { parent, strategy, is_busy })
+    }
+
+    /// A bank with these budgets, and who they are by its slots.
+    fn family(mut members: Vec<Member>) -> (Bank, Vec<Member>) {
+        for at in (0..members.len()).rev() {
+            members[at].parent = members[at].parent.filter(|parent| *parent as usize <= at);
+            // A parent of one that rests is asked by another: else both come once per second, each in its own turn.
+            let parent = members[at].parent;
+            parent.into_iter().for_each(|parent| members[parent as usize - 1].is_busy = true);
+        }
+        let specs: Vec<_> = (1..)
+            .zip(&members)
+            .map(|(id, member)| spec(id, member.parent.map(u64::from)))
+            .collect();
+        let bank = bank(&specs);
+        let by_slot =
+            (0..40).map(|slot| members[usize::try_from(bank.spec(slot).id).unwrap() - 1]).collect();
+        (bank, by_slot)
+    }
+
+    /// Everybody who is busy asks, and wins.
+    fn ask(pacer: &mut Pacer, members: &[Member], (round, tick_ms): (u64, u64)) {
+        let mut live = pacer.live().to_vec();
+        for (slot, _) in (0..).zip(members).filter(|(_, member)| member.is_busy) {
+            (0..5).for_each(|id| _ = live[slot as usize].bid(id << 40 ^ round, 1_000));
+            pacer.settled(slot, Amount::new(900), Amount::new(700));
+            pacer.won_reserved(slot, Amount::new(900 + i64::from(slot)));
+        }
+        pacer.pass(tick_ms);
+        pacer.used(0, &live[..20]);
+        pacer.used(20, &live[20..]);
+    }
+
+    proptest! {
+        #[test]
+        fn rounds_in_pieces_come_to_what_all_at_once_does(
+            members in prop::collection::vec(member(), 40), hour in 0..48_u64, slow: bool,
+            cuts in prop::collection::vec(1..40_usize, 40),
+        ) {
+            let (mut bank, members) = family(members);
+            let tick_ms = if slow { 1_000 } else { 250 };
+            let pacing = |slot: u32| {
+                let plan = plan(bank.spec(slot).id, members[slot as usize].strategy);
+                Pacing { learned: slot.is_multiple_of(4), ..Pacing::of(plan) }
+            };
+            let mut whole = Pacer::default();
+            let mut pieces = Pacer::default();
+            for pacer in [&mut whole, &mut pieces] {
+                pacer.grow(members.len());
+                (0..40).for_each(|slot| pacer.set_plan(slot, pacing(slot)));
+            }
+            let mut expected = vec![Pace::CLOSED; members.len()];
+            let mut cuts = cuts.into_iter().cycle();
+            for round in 0..16 {
+                let now = at(hour * HOUR_MS + round * tick_ms);
+                bank.tick(now.ms(), &mut Out::default());
+                let look = Look { tick_ms, ..look(&bank, now) };
+                let all = whole.parameters(look).to_vec();
+                let mut from = 0;
+                while from < members.len() {
+                    let to = members.len().min(from + cuts.next().unwrap());
+                    pieces.work_out(from..to, round, look);
+                    from = to;
+                }
+                for at in 0..members.len() {
+                    let is_turn = (at as u64 + round).is_multiple_of(1_000 / tick_ms);
+                    if members[at].is_busy || round == 0 || is_turn {
+                        expected[at] = all[at];
+                    }
+                    prop_assert_eq!(pieces.live()[at], expected[at], "round {}, slot {}", round, at);
+                }
+                for pacer in [&mut whole, &mut pieces] {
+                    ask(pacer, &members, (round, tick_ms));
+                }
+            }
+        }
     }
 }

@@ -10,6 +10,7 @@ mod look;
 mod named;
 mod openings;
 pub(crate) mod pacing_store;
+mod plans;
 pub mod reconcile;
 pub(crate) mod recover;
 pub mod rows;
@@ -24,7 +25,7 @@ use std::time::Duration;
 use door_batch::gate::counts::BatchCounts;
 use door_transport::Waker;
 use figures_store::{Desk, Follow};
-use gate_pacing::{Before, Pace};
+use gate_pacing::Before;
 use ledger::{
     Bank, BudgetSpec, Claimed, Door, EditReason, Keyed, MADE_SLOT, Memo, MemoAnswer, MemoRefusal,
     Out, Record, Resolution, TimedAsk, TimedRefusal, ToBank, ToWorker,
@@ -39,12 +40,12 @@ use table::{Map, Secret};
 use weir_budgets::budgets::Budget;
 use weir_budgets::campaign_index::CampaignIndex;
 use weir_budgets::orders::Bindings;
-use weir_pacer::{Pacer, PacerOptions, Pacing, Standing};
+use weir_pacer::PacerOptions;
 use wire::{BudgetName, Handle, Verdict};
 
 use crate::measured::Probes;
 use crate::memory::{self, Part};
-use crate::messages::{Down, Old, Up};
+use crate::messages::{Down, Old, Piece, Up};
 use crate::pulse::Pulse;
 use crate::stages::BankStage;
 pub(crate) use callers::Callers;
@@ -55,6 +56,7 @@ use keys::Keys;
 use named::NamedSays;
 use openings::Openings;
 use pacing_store::{Memory, PacingSaver};
+use plans::{Plans, Sight};
 use reconcile::{book_rows, free_until, judge_rows};
 use rows::{Resolutions, Scene, SlotSpec, SurveyPart, SurveyRow};
 use weir_door::WorkerCounters;
@@ -92,6 +94,8 @@ pub(crate) struct Link {
     pub(crate) waker: Waker,
     pub(crate) counters: Arc<WorkerCounters>,
     pub(crate) backlog: VecDeque<Down>,
+    /// The queue was full at the last attempt.
+    pub(crate) is_full: bool,
 }
 
 /// The bank and everything it talks to.
@@ -100,14 +104,8 @@ pub(crate) struct BankThread {
     pub(crate) links: Vec<Link>,
     pub(crate) commands: Commands<Command>,
     pub(crate) secret: Secret,
-    pub(crate) tick_ms: u64,
     keys: Keys,
-    pacer: Pacer,
-    saver: PacingSaver,
-    /// What an earlier run learned of budgets that are not configured yet.
-    memory: Memory,
-    /// The plans in force, by slot: what tells an edit.
-    pacings: Vec<Option<Pacing>>,
+    plans: Plans,
     /// What people call budgets, by slot.
     titles: Vec<Box<str>>,
     key_alarm: KeyAlarm,
@@ -140,8 +138,8 @@ pub(crate) struct BankThread {
     /// What doors say of named holds.
     named: NamedSays,
     pulse: Arc<Pulse>,
-    /// When the plans were looked at last, by the steady clock.
-    paced_ms: u64,
+    /// When keys and the journal were looked at last, by the steady clock.
+    kept_up_ms: u64,
     /// It was said that the node's clock is held.
     clock_held: bool,
     /// For a log on other machines.
@@ -260,12 +258,8 @@ impl BankThread {
             links,
             commands,
             secret,
-            tick_ms,
             keys,
-            pacer: Pacer::new(pacing),
-            saver,
-            memory,
-            pacings: Vec::new(),
+            plans: Plans::new(pacing, tick_ms, saver, memory),
             titles: Vec::new(),
             key_alarm: KeyAlarm::default(),
             callers: None,
@@ -286,7 +280,7 @@ impl BankThread {
             openings: Openings::default(),
             named,
             pulse,
-            paced_ms: 0,
+            kept_up_ms: 0,
             clock_held: false,
             beat: beat_ms.map(|every_ms| Beat { every_ms, due_ms: 0 }),
             stopping: false,
@@ -326,14 +320,14 @@ impl BankThread {
         self.beat(steady_ms);
         self.laps.lap(BankStage::Timeline, 1);
         // Also while the node's clock stands: workers need new allowances to go on.
-        if steady_ms >= self.paced_ms + self.tick_ms {
-            self.paced_ms = steady_ms;
-            self.pace(now_ms);
-            self.laps.lap(BankStage::Pacing, count(self.bank.slots()));
+        self.plans.begin_round(steady_ms);
+        let sight = Sight { bank: &self.bank, cells: &self.cells };
+        let paced = self.plans.turn(sight, (now_ms, steady_ms), &mut self.links);
+        self.laps.lap(BankStage::Pacing, count(paced));
+        if steady_ms >= self.kept_up_ms + self.plans.tick_ms {
+            self.kept_up_ms = steady_ms;
             self.rotate_keys(now_ms);
             self.look_at_keys();
-            let id = |slot| self.bank.spec(slot).id;
-            self.saver.tick(&self.pacer, id, self.bank.slots(), now_ms);
             if self.journal.is_broken() {
                 let why = self.journal.failure().expect("the journal's writer ended by a panic");
                 tracing::error!(why, "this node is not the bank of its log any more");
@@ -400,8 +394,7 @@ impl BankThread {
             self.bank.hand_over(&mut self.out);
             self.journal.append(&self.out.records, self.bank.now_ms());
         }
-        let id = |slot| self.bank.spec(slot).id;
-        self.saver.finish(&self.pacer, id, self.bank.slots());
+        self.plans.finish(&self.bank);
         let finished = self.journal.finish(FINISH);
         drop(self.figures);
         if let Err(error) = &finished {
@@ -427,7 +420,7 @@ impl BankThread {
                         self.links[index].backlog.push_back(Down::Ledger(answer));
                     }
                     Up::Ledger(message) => {
-                        self.pacer.watch(&message);
+                        self.plans.pacer.watch(&message);
                         let before = self.out.records.len();
                         self.bank.step(worker, message, &mut self.out);
                         self.told_of(before, worker);
@@ -437,10 +430,8 @@ impl BankThread {
                     Up::Question { conn, question } => {
                         self.questions.push_back((index, conn, question));
                     }
-                    Up::Old(Old::Paces(paces)) => {
-                        self.pacer.used(&paces, self.tick_ms, index == 0);
-                        self.pacer.give_back(paces);
-                    }
+                    Up::Old(Old::Piece(piece)) => self.plans.used(piece),
+                    Up::Old(Old::Paces(paces)) => self.plans.pacer.used(0, &paces),
                     Up::Old(Old::Snapshot(_)) => {}
                     // As many as workers let wait.
                     Up::Open(handle) => self.openings.ask(index, handle),
@@ -531,8 +522,8 @@ impl BankThread {
                 resolved.count(*verdict, self.bank.is_of_run(hold.grant));
             }
             if *verdict == Verdict::Settled {
-                self.pacer.settled(slot, hold.amount, *amount);
-                self.pacer.won_reserved(slot, hold.amount);
+                self.plans.pacer.settled(slot, hold.amount, *amount);
+                self.plans.pacer.won_reserved(slot, hold.amount);
             }
         }
     }
@@ -627,25 +618,6 @@ impl BankThread {
             let down = Down::Keys(Arc::clone(&ring));
             self.held.push_back((needed, AwaitingSeal::Down(link, down)));
         }
-    }
-
-    fn pace(&mut self, now_ms: u64) {
-        let all = self.parameters(now_ms);
-        for link in &mut self.links {
-            // Parameters that could not be delivered yet are out of date now.
-            link.backlog
-                .retain(|message| !matches!(message, Down::Paces(old) if old.len() == all.len()));
-            link.backlog.push_back(Down::Paces(self.pacer.copy(&all)));
-        }
-        self.pacer.give_back(all);
-    }
-
-    /// New parameters; every worker gets a copy.
-    fn parameters(&mut self, now_ms: u64) -> Box<[Pace]> {
-        let BankThread { pacer, bank, cells, tick_ms, .. } = self;
-        let held = |slot| reported_held(cells, slot);
-        let workers = u32::try_from(cells.len()).unwrap_or(u32::MAX);
-        pacer.parameters(bank, &held, Instant::from_ms(now_ms), *tick_ms, workers)
     }
 
     /// Takes commands and questions in turn, as many as a turn has time for; true if there may be more.
@@ -835,7 +807,7 @@ impl BankThread {
         if !errors.is_empty() {
             return Err(Refusal::Specs(errors));
         }
-        let edited = self.edited(&budgets);
+        let edited = self.plans.edited(self.sight(), &budgets);
         let mut out = Out::default();
         self.note(reason, &mut out);
         let configure = || self.bank.configure(&specs, &mut out);
@@ -858,7 +830,7 @@ impl BankThread {
         self.can_seal().map_err(Refusal::Journal)?;
         let now_ms = self.clock.now_ms();
         self.bank.tick(now_ms, &mut self.out);
-        let edited = self.edited(&budgets);
+        let edited = self.plans.edited(self.sight(), &budgets);
         let specs: Vec<_> = budgets.iter().map(|budget| budget.spec.clone()).collect();
         let handle_now =
             |id| self.bank.slot(id).and_then(|slot| self.bank.spec(slot).handle.as_ref());
@@ -885,60 +857,25 @@ impl BankThread {
         }
     }
 
-    /// Budgets that are edited, with how they stand on their plans, and those that nobody knew before. Those of an earlier run
-    /// go on as they were.
-    fn edited(&self, budgets: &[Budget]) -> Vec<(u64, Option<Before>)> {
-        let now = self.now();
-        let edit = |budget: &Budget| {
-            let Some(slot) = self.bank.slot(budget.spec.id) else {
-                return Some((budget.spec.id, None));
-            };
-            let known = self.pacings.get(slot as usize)?.as_ref()?;
-            if *known == budget.pacing && *self.bank.spec(slot) == budget.spec {
-                return None;
-            }
-            let held = |slot| reported_held(&self.cells, slot);
-            let before = self.pacer.before(&self.bank, slot, &held, now)?;
-            Some((budget.spec.id, Some(before)))
-        };
-        budgets.iter().filter_map(edit).collect()
-    }
-
     fn take_plans(&mut self, budgets: Vec<Budget>, edited: &[(u64, Option<Before>)]) {
-        let now = self.now();
         self.generation += 1;
         self.resolved.resize(self.bank.slots(), Resolutions::default());
-        memory::built(Part::Plans, || self.pacer.grow(self.bank.slots()));
-        self.pacings.resize(self.bank.slots(), None);
         self.titles.resize(self.bank.slots(), Box::default());
-        for budget in budgets {
-            let slot = self.bank.slot(budget.spec.id).expect("just configured");
-            self.titles[slot as usize] = budget.name.into();
-            let known = self.pacings[slot as usize].replace(budget.pacing.clone());
-            if known.as_ref() != Some(&budget.pacing) {
-                self.pacer.set_plan(slot, budget.pacing);
-            }
-            if let (None, Some(kept)) = (known, self.memory.remove(&budget.spec.id)) {
-                self.pacer.recall(slot, kept);
-            }
-        }
-        self.saver.hurry();
-        for (id, before) in edited {
-            let slot = self.bank.slot(*id).expect("just configured");
-            let held = |slot| reported_held(&self.cells, slot);
-            match before {
-                None => self.pacer.begin(slot, now),
-                Some(before) => self.pacer.edited(&self.bank, slot, &held, now, before),
-            }
-        }
+        let BankThread { bank, cells, plans, titles, .. } = self;
+        let taken = budgets.into_iter().map(|budget| {
+            let slot = bank.slot(budget.spec.id).expect("just configured");
+            titles[slot as usize] = budget.name.into();
+            (slot, budget.spec.id, budget.pacing)
+        });
+        plans.take(Sight { bank, cells }, taken, edited);
+    }
+
+    fn sight(&self) -> Sight<'_> {
+        Sight { bank: &self.bank, cells: &self.cells }
     }
 
     fn now(&self) -> Instant {
         Instant::from_ms(self.bank.now_ms())
-    }
-
-    fn standing(&self, slot: u32, now: Instant) -> Option<Standing> {
-        self.pacer.standing(&self.bank, slot, &|slot| reported_held(&self.cells, slot), now)
     }
 
     /// Every worker gets the same budgets; each has gauges of its own to write to.
@@ -952,7 +889,8 @@ impl BankThread {
         let purses: Arc<[u32]> =
             ids.map(|id| self.bank.slot(*id).expect("a campaign is a budget")).collect();
         let names = Arc::new(Names::new(self.secret, &self.bank));
-        let all = self.parameters(now_ms);
+        let sight = Sight { bank: &self.bank, cells: &self.cells };
+        let all = self.plans.all(sight, now_ms);
         for (link, cells) in self.links.iter_mut().zip(&self.cells) {
             // Those that were made on their first ask are no part of it: workers meet them one by one.
             let ids = self.bank.slots_from(0).take_while(|(_, slot)| *slot < MADE_SLOT);
@@ -966,10 +904,8 @@ impl BankThread {
                 orders: Arc::clone(self.bindings.index()),
                 cells: cells.clone(),
             };
-            let paces = self.pacer.copy(&all);
-            link.backlog.push_back(Down::Snapshot(Arc::new(snapshot), paces));
+            link.backlog.push_back(Down::Snapshot(Arc::new(snapshot), all.into()));
         }
-        self.pacer.give_back(all);
     }
 
     fn answer(&self, question: Question, now_ms: u64) -> Answer {
@@ -1021,7 +957,7 @@ impl BankThread {
     fn books(&self, from: u64, max: usize) -> BooksPage {
         let now = self.now();
         let mut slots = self.bank.slots_from(from);
-        let row = |(_, slot)| (self.book_line(slot), self.standing(slot, now));
+        let row = |(_, slot)| (self.book_line(slot), self.plans.standing(self.sight(), slot, now));
         let lines = slots.by_ref().take(max).map(row).collect();
         BooksPage { lines, next: slots.next().map(|(id, _)| id) }
     }
@@ -1031,7 +967,7 @@ impl BankThread {
         rows.clear();
         rows.extend(self.slots_in(from_slot, max).map(|slot| {
             let resolved = self.resolved.get(slot as usize).copied().unwrap_or_default();
-            let stands = (self.book_line(slot), self.standing(slot, now));
+            let stands = (self.book_line(slot), self.plans.standing(self.sight(), slot, now));
             SurveyRow::of(&self.bank, slot, stands, resolved)
         }));
         let one = if let [row] = &rows[..] { Some(row.slot) } else { None };
@@ -1069,10 +1005,7 @@ impl BankThread {
     }
 
     fn specs(&self, from_slot: u32, max: u32) -> Vec<SlotSpec> {
-        let strategy = |slot: u32| {
-            let pacing = self.pacings.get(slot as usize).and_then(Option::as_ref);
-            pacing.map(|pacing| pacing.plan.spec().strategy)
-        };
+        let strategy = |slot| self.plans.of(slot).map(|pacing| pacing.plan.spec().strategy);
         let spec = |slot| {
             let spec = self.bank.spec(slot).clone();
             let handle = spec.handle.as_ref().filter(|_| slot >= MADE_SLOT);
@@ -1136,14 +1069,27 @@ fn tell<T>(reply: &Reply<T>, answer: T, lines: usize) -> usize {
 }
 
 impl Link {
-    /// Sends as much of the backlog as the queue takes, and wakes the worker for it.
+    /// Has parameters sent. Those that could not be delivered yet are out of date now.
+    fn push_paces(&mut self, piece: Piece) {
+        if self.is_full {
+            let is_old = |old: &Piece| old.first == piece.first;
+            self.backlog.retain(|message| !matches!(message, Down::Paces(old) if is_old(old)));
+        }
+        self.backlog.push_back(Down::Paces(piece));
+    }
+
+    /// Sends as much of the backlog as the queue takes, and wakes the worker for it. Not for parameters alone: a worker that rests takes
+    /// them when it wakes up.
     fn send(&mut self) {
-        let before = self.backlog.len();
+        self.is_full = false;
+        let mut wakes = false;
         while let Some(message) = self.backlog.pop_front() {
+            let rests = matches!(message, Down::Paces(_));
             match self.down.try_send(message) {
-                Ok(()) => {}
+                Ok(()) => wakes |= !rests,
                 Err(SendError::Full(message)) => {
                     self.backlog.push_front(message);
+                    (self.is_full, wakes) = (true, true);
                     break;
                 }
                 Err(SendError::Closed(_)) => {
@@ -1152,7 +1098,7 @@ impl Link {
                 }
             }
         }
-        if self.backlog.len() < before {
+        if wakes {
             self.waker.wake();
         }
     }

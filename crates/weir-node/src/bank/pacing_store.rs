@@ -24,8 +24,8 @@ const MAGIC: &[u8; 8] = b"weirpac1";
 const NAME: &str = "pacing.bin";
 /// Between the ends of two savings.
 const PAUSE_MS: u64 = 60_000;
-/// Budgets written in one tick of pacing.
-const SLOTS_A_TICK: usize = 1_024;
+/// Budgets written in one turn, each some ten thousand instructions where it has learned.
+const SLOTS_A_TURN: usize = 32;
 /// How long the last saving waits for the disk.
 const FINISH_WITHIN: Duration = Duration::from_secs(60);
 /// Between two attempts to hand over the last saving.
@@ -53,7 +53,7 @@ pub(crate) fn load(data: &Path) -> Memory {
     })
 }
 
-/// Saves what a pacer learned, a part in each tick, so that the bank never waits for it.
+/// Saves what a pacer learned, a part in each turn that paces, so that the bank never waits for it.
 #[derive(Debug)]
 pub(crate) struct PacingSaver {
     bytes: Vec<u8>,
@@ -84,7 +84,7 @@ impl PacingSaver {
     }
 
     /// Takes the next part; hands the whole to the disk at the end. `ids` are the budgets by slot.
-    pub(crate) fn tick(
+    pub(crate) fn turn(
         &mut self,
         pacer: &Pacer,
         ids: impl Fn(u32) -> u64,
@@ -94,7 +94,7 @@ impl PacingSaver {
         if now_ms < self.due_ms {
             return;
         }
-        let end = slots.min(self.next_slot + SLOTS_A_TICK);
+        let end = slots.min(self.next_slot + SLOTS_A_TURN);
         self.encode(pacer, &ids, self.next_slot..end);
         self.next_slot = end;
         if end < slots {

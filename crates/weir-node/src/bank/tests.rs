@@ -1,6 +1,7 @@
 mod elsewhere;
 mod memos;
 mod named;
+mod plans;
 
 use std::sync::mpsc;
 use std::time::Instant as Clock;
@@ -72,6 +73,7 @@ impl Bench {
                 waker: handle.waker(),
                 counters: Arc::new(Doors::counters()),
                 backlog: VecDeque::new(),
+                is_full: false,
             });
         }
         let (up, down) = others.remove(0);

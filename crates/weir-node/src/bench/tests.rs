@@ -7,6 +7,7 @@ use weir_budgets::budgets;
 use weir_till::{Answer, ApartMessage, Made};
 
 use super::*;
+use crate::messages::Piece;
 
 /// More than is in a purse, in dollars and in base units.
 const MUCH: (&str, Amount) = ("2000000", Amount::new(2_000_000_000_000));
@@ -303,7 +304,7 @@ fn an_ask_of_several_budgets_is_repeated_while_purses_have_the_money() {
     once.take(Amount::new(once.allowance().get() - 1_000_000));
     let slow = || {
         let mut slow = Slow::new();
-        slow.say(Down::Paces([Pace::OPEN, once].into()));
+        slow.say(Down::Paces(Piece { first: 0, paces: vec![Pace::OPEN, once] }));
         slow.turn();
         slow
     };

@@ -87,7 +87,7 @@ fn bench(log: &Elsewhere) -> (Bench, Arc<HandClock>) {
     let client = Client(log.clone(), Position::START);
     bench.thread.journal = Journal::start(disk, client, options, std::thread::current()).unwrap();
     bench.thread.beat = Some(Beat { every_ms: 500, due_ms: 0 });
-    bench.thread.tick_ms = 10;
+    bench.thread.plans.tick_ms = 10;
     (bench, hand)
 }
 
@@ -154,7 +154,7 @@ fn log_of(engine: &Memory, node: u16) -> ClusterLog<AnyEngine> {
 /// A node that begins on this folder and that log.
 fn node(engine: &Memory, data: tempfile::TempDir) -> Result<Bench, StartError> {
     let mut bench = Bench::on(data, 1, &[], Some(log_of(engine, 1)))?;
-    bench.thread.tick_ms = 10;
+    bench.thread.plans.tick_ms = 10;
     Ok(bench)
 }
 

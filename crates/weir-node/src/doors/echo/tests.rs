@@ -137,6 +137,7 @@ impl EchoNode {
             waker: handle.waker(),
             counters: Arc::clone(&counters),
             backlog: VecDeque::new(),
+            is_full: false,
         };
         let (bank, commands) = start_bank(data, link);
         let bank_thread = bank.thread().clone();
