@@ -168,6 +168,7 @@ fn till(
     let purses = purses(budgets.len());
     let mut till = Till::new(0, Arc::new(facts(config)), refusals, purses, keys, probes);
     till.clock = NodeClock::by_hand(Arc::clone(hand));
+    till.cells = SlotCells::new(budgets.len());
     till.paces = vec![Pace::OPEN; budgets.len()].into();
     till.snapshot = Arc::new(snapshot(config, budgets)?);
     Ok(till)
@@ -213,12 +214,11 @@ fn snapshot(config: &Config, budgets: &[Budget]) -> Result<Snapshot, String> {
     Ok(Snapshot {
         number: 1,
         slots,
-        names: Arc::new(weir_till::Names::none()),
+        names: weir_till::Names::none(),
         units: budgets.iter().map(|budget| budget.spec.unit.to_code()).collect(),
         campaign_index: Arc::new(campaign_index),
         purses,
         orders: Arc::default(),
-        cells: SlotCells::new(budgets.len()),
     })
 }
 

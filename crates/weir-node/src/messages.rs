@@ -7,6 +7,7 @@ use gate_auction::Fates;
 use gate_pacing::Pace;
 use ledger::{Claimed, KeyRing, MemoAnswer, TimedAnswer, ToBank, ToWorker};
 use weir_budgets::templates::Templates;
+use weir_till::cells::SlotCells;
 use weir_till::{Answer, Apart, Made, NamedRequest, Question, Snapshot};
 use wire::Verdict;
 
@@ -29,10 +30,18 @@ pub(crate) enum Up {
 #[derive(Debug)]
 #[allow(dead_code, reason = "only carried to where it is dropped")]
 pub(crate) enum Old {
-    Snapshot(Arc<Snapshot>),
-    Paces(Box<[Pace]>),
+    Snapshot(Arc<Snapshot>, Box<BySlot>),
     /// As it was in force; the bank uses its memory again.
     Piece(Piece),
+}
+
+/// What a worker has of each slot of a snapshot.
+#[derive(Debug, Clone)]
+pub(crate) struct BySlot {
+    /// What it says.
+    pub(crate) cells: SlotCells,
+    /// The parameters of the plans.
+    pub(crate) paces: Box<[Pace]>,
 }
 
 /// Parameters of the plans of some budgets, from a slot on.
@@ -55,8 +64,8 @@ pub(crate) enum Down {
     Named(Box<NamedRequest>),
     /// What became of a hold that ends by time.
     Timed { reply: u64, answer: Box<TimedAnswer> },
-    /// A new configuration and the parameters of its plans, in force from the next batch on.
-    Snapshot(Arc<Snapshot>, Box<[Pace]>),
+    /// A new configuration, in force from the next batch on.
+    Snapshot(Arc<Snapshot>, Box<BySlot>),
     /// New parameters of some plans.
     Paces(Piece),
     /// The token keys from now on.

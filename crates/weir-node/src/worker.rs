@@ -11,14 +11,13 @@ use door_transport::{
     Boundary, CloseReason, ConnId, DialFailure, DialId, Out, Outbox, Peer, Service, Step, Then,
     Turn,
 };
-use gate_pacing::Pace;
 use ledger::{Owner, ToBank, ToWorker};
 use table::ring::{Receiver, SendError, Sender};
 use weir_door::{DoorSet, FailedDial, Heard, WorkerCounters};
 use weir_till::{NamedRequest, Reply, Snapshot, Till};
 
 use crate::memory::{self, Part};
-use crate::messages::{Down, Old, Piece, Up};
+use crate::messages::{BySlot, Down, Old, Piece, Up};
 use crate::stages::WorkerStage;
 
 /// The bank hears at least this often how far a worker's clock is.
@@ -164,10 +163,7 @@ impl<D: DoorSet> Worker<D> {
                     }
                 }
                 Down::Ended(handle) => till.opened.ended(&handle),
-                Down::Snapshot(snapshot, paces) => {
-                    self.install(snapshot, outbox);
-                    self.replace_paces(paces);
-                }
+                Down::Snapshot(snapshot, by_slot) => self.install(snapshot, by_slot, outbox),
                 Down::Paces(piece) => self.exchange_paces(piece),
                 Down::Keys(keys) => till.keys = keys,
                 Down::JournalFails(fails) => till.set_journal_fails(fails),
@@ -219,11 +215,19 @@ impl<D: DoorSet> Worker<D> {
     }
 
     /// Puts a configuration in force: between two batches, never in the middle of one.
-    fn install(&mut self, snapshot: Arc<Snapshot>, outbox: &mut Outbox<'_, D::Session>) {
-        memory::built(Part::Purses, || self.till.purses.grow(snapshot.units.len()));
-        let old = std::mem::replace(&mut self.till.snapshot, snapshot);
+    fn install(
+        &mut self,
+        mut snapshot: Arc<Snapshot>,
+        mut by_slot: Box<BySlot>,
+        outbox: &mut Outbox<'_, D::Session>,
+    ) {
+        let till = &mut self.till;
+        memory::built(Part::Purses, || till.purses.grow(snapshot.units.len()));
+        std::mem::swap(&mut till.snapshot, &mut snapshot);
+        std::mem::swap(&mut till.cells, &mut by_slot.cells);
+        std::mem::swap(&mut till.paces, &mut by_slot.paces);
         self.tell_all(|| Heard::Configured, outbox);
-        self.send(Up::Old(Old::Snapshot(old)));
+        self.send(Up::Old(Old::Snapshot(snapshot, by_slot)));
     }
 
     /// Puts these parameters in force, and gives back those that were, in the same memory.
@@ -234,11 +238,6 @@ impl<D: DoorSet> Worker<D> {
             paces.swap_with_slice(&mut piece.paces);
         }
         self.send(Up::Old(Old::Piece(piece)));
-    }
-
-    fn replace_paces(&mut self, paces: Box<[Pace]>) {
-        let old = std::mem::replace(&mut self.till.paces, paces);
-        self.send(Up::Old(Old::Paces(old)));
     }
 
     /// For what may be lost if the queue is full: things to free, which are then freed here.
@@ -370,7 +369,7 @@ impl<D: DoorSet> Worker<D> {
         self.doors.publish();
         self.counters.waiting.set(self.doors.waiting() as u64);
         self.counters.clock_back.set(till.clock.state().stepped_back);
-        let gauges = &till.snapshot.cells.gauges;
+        let gauges = &till.cells.gauges;
         for _ in 0..GAUGES_A_MS.min(gauges.len()) {
             let slot = self.next_gauge % gauges.len();
             self.next_gauge = slot + 1;
@@ -378,7 +377,7 @@ impl<D: DoorSet> Worker<D> {
             let purses = &till.purses;
             gauges[slot].set(purses.held(index), purses.free(index), purses.made(index));
         }
-        let (made, held) = (&till.made, &till.snapshot.cells.made);
+        let (made, held) = (&till.made, &till.cells.made);
         for _ in 0..MADE_A_MS.min(made.slots()) {
             let slot = self.next_made % made.slots();
             self.next_made = slot + 1;

@@ -9,9 +9,7 @@ use weir_budgets::campaign_index::CampaignIndex;
 use weir_budgets::orders::OrderIndex;
 use wire::Handle;
 
-use crate::cells::SlotCells;
-
-/// One configuration, immutable: which budgets there are and where their purses stand.
+/// One configuration, immutable, the same for all workers: which budgets there are and where their purses stand.
 #[derive(Debug)]
 pub struct Snapshot {
     /// Rises by one with each configuration; 0 before the first one.
@@ -20,16 +18,14 @@ pub struct Snapshot {
     pub slots: Map<u32>,
     /// Unit code by slot, as on the wire.
     pub units: Vec<[u8; 4]>,
-    /// The handles of its budgets; the same for all workers.
-    pub names: Arc<Names>,
+    /// The handles of its budgets.
+    pub names: Names,
     /// The campaigns that bid...
     pub campaign_index: Arc<CampaignIndex>,
     /// ...and the slots of their budgets, by the campaign's slot in the campaign index.
     pub purses: Arc<[u32]>,
     /// The budgets that limit orders.
     pub orders: Arc<OrderIndex>,
-    /// What the worker says of each slot, for the bank and for statements.
-    pub cells: SlotCells,
 }
 
 impl Snapshot {
@@ -37,9 +33,8 @@ impl Snapshot {
     pub fn empty(secret: Secret) -> Arc<Snapshot> {
         let slots = Map::with_capacity(secret, 0);
         let (campaign_index, purses) = (CampaignIndex::empty(), Arc::new([]));
-        let (cells, names) = (SlotCells::new(0), Arc::new(Names::none()));
-        let (units, orders) = (Vec::new(), Arc::default());
-        Arc::new(Snapshot { number: 0, slots, units, names, campaign_index, purses, orders, cells })
+        let (units, names, orders) = (Vec::new(), Names::none(), Arc::default());
+        Arc::new(Snapshot { number: 0, slots, units, names, campaign_index, purses, orders })
     }
 
     /// Is it a configuration, if perhaps one without budgets? Before the first one nobody knows which budgets there are.

@@ -14,6 +14,7 @@ use probe::{Lease, NodeClock};
 use wire::{BudgetName, Handle, Reason, Verdict};
 
 use crate::apart::{Apart, ApartMessage};
+use crate::cells::SlotCells;
 use crate::named::NamedRequest;
 use crate::opened::{Made, Opened};
 use crate::questions::{Question, Questions};
@@ -41,7 +42,9 @@ pub struct Till {
     pub at: At,
     /// The configuration in force...
     pub snapshot: Arc<Snapshot>,
-    /// ...the plans of its budgets, by slot...
+    /// ...what this worker says of its budgets, for the bank and for statements...
+    pub cells: SlotCells,
+    /// ...their plans, by slot...
     pub paces: Box<[Pace]>,
     /// ...and their purses, with what is to be said to the bank.
     pub purses: Purses,
@@ -94,6 +97,7 @@ impl Till {
             clock,
             at,
             snapshot,
+            cells: SlotCells::new(0),
             paces: Box::default(),
             purses,
             urgent: false,
@@ -417,7 +421,7 @@ impl Till {
     /// Counts a refused ask of a budget, and remembers it for a while.
     #[inline(always)]
     pub fn refused(&self, slot: u32, why: Verdict) {
-        if let Some(tally) = self.snapshot.cells.tallies.get(slot as usize) {
+        if let Some(tally) = self.cells.tallies.get(slot as usize) {
             tally.refused(why);
             self.refusals.note(slot, why, self.at.now_ms);
         }

@@ -61,12 +61,12 @@ fn worker(probes: WorkerProbes) -> Bench {
         number: 1,
         slots: Map::build(Secret::new(5), ids).unwrap(),
         units: vec![*b"USD\0"; BUDGETS as usize],
-        names: Arc::new(weir_till::Names::none()),
+        names: weir_till::Names::none(),
         campaign_index: CampaignIndex::empty(),
         purses: Arc::new([]),
         orders: Arc::default(),
-        cells: SlotCells::new(BUDGETS as usize),
     });
+    till.cells = SlotCells::new(BUDGETS as usize);
     Bench { door: BatchDoor::new(0, terms(), &counters), till }
 }
 
@@ -156,7 +156,7 @@ fn a_refusal_is_remembered_with_the_budget_that_was_named() {
         [refused(5, Verdict::Journal), refused(0, Verdict::Paced), refused(2, Verdict::BadAmount)];
     assert_eq!(last, expected);
     for (_, slot, verdict) in expected {
-        let tally = &worker.till.snapshot.cells.tallies[slot as usize];
+        let tally = &worker.till.cells.tallies[slot as usize];
         assert_eq!(tally.count(verdict.as_raw().into()), 1, "{verdict:?}");
     }
 }
@@ -346,7 +346,7 @@ fn a_budget_out_of_scope_is_unknown_however_it_is_asked_for() {
     let pod = verdicts(&mut worker, &shop, (plain, 1), &[2, 3]);
     assert_eq!(pod, [(Verdict::PodRefused, false), unknown]);
     assert_eq!(worker.till.purses.held(2), held, "nothing of it was taken");
-    let tally = &worker.till.snapshot.cells.tallies[2];
+    let tally = &worker.till.cells.tallies[2];
     assert_eq!(tally.count(Verdict::UnknownBudget.as_raw().into()), 0, "or counted for it");
     assert_eq!(worker.door.counters.out_of_scope.get(), 5);
     let all = [2, 3, 5, 8];

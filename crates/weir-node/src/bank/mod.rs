@@ -45,7 +45,7 @@ use wire::{BudgetName, Handle, Verdict};
 
 use crate::measured::Probes;
 use crate::memory::{self, Part};
-use crate::messages::{Down, Old, Piece, Up};
+use crate::messages::{BySlot, Down, Old, Piece, Up};
 use crate::pulse::Pulse;
 use crate::stages::BankStage;
 pub(crate) use callers::Callers;
@@ -76,10 +76,14 @@ const SEALING_MS_MAX: u64 = 2_000;
 /// Commands and clients' questions that a turn takes at most. Whoever asks waits for others who ask; settlements and fillings
 /// wait for one turn.
 pub(super) const COMMANDS_MAX: usize = 16;
-/// Budgets that a turn tells of at most, with one page more: about a millisecond.
+/// Budgets that a turn tells of at most, with one page more.
 pub(super) const LINES_MAX: usize = 1_024;
-/// A turn that took this long over commands leaves the rest to the next one, whatever it told.
-const COMMANDS_TIME: Duration = Duration::from_millis(1);
+/// A page of the books that took this long ends, and a turn that took as long over commands leaves the rest to the next one.
+const COMMANDS_TIME: Duration = Duration::from_micros(250);
+/// Lines of a page that are told before the clock is asked.
+const LINES_A_LOOK: usize = 64;
+/// How long the thread sleeps while others only ask, so that no burst of its work is long.
+const PAUSE: Duration = Duration::from_micros(50);
 
 /// Something that may be known only once the records before it are sealed.
 enum AwaitingSeal {
@@ -159,6 +163,8 @@ struct Beat {
 pub(super) enum Turned {
     /// There may be more to do at once.
     Busy,
+    /// Those who ask wait for the next turn, and nobody else.
+    Asked,
     /// There was nothing to do.
     Idle,
     /// It was told to stop, and all messages are taken.
@@ -298,6 +304,7 @@ impl BankThread {
         loop {
             match self.turn() {
                 Turned::Busy => {}
+                Turned::Asked => std::thread::park_timeout(PAUSE),
                 Turned::Idle => std::thread::park_timeout(SLEEP),
                 Turned::Stopped => return self.finish(),
                 Turned::Replaced => return false,
@@ -344,6 +351,7 @@ impl BankThread {
         match (taken, more, self.stopping) {
             (0, _, true) => Turned::Stopped,
             (0, false, false) => Turned::Idle,
+            (0, true, false) => Turned::Asked,
             _ => Turned::Busy,
         }
     }
@@ -431,8 +439,7 @@ impl BankThread {
                         self.questions.push_back((index, conn, question));
                     }
                     Up::Old(Old::Piece(piece)) => self.plans.used(piece),
-                    Up::Old(Old::Paces(paces)) => self.plans.pacer.used(0, &paces),
-                    Up::Old(Old::Snapshot(_)) => {}
+                    Up::Old(Old::Snapshot(_, old)) => self.plans.pacer.used(0, &old.paces),
                     // As many as workers let wait.
                     Up::Open(handle) => self.openings.ask(index, handle),
                 }
@@ -878,7 +885,7 @@ impl BankThread {
         Instant::from_ms(self.bank.now_ms())
     }
 
-    /// Every worker gets the same budgets; each has gauges of its own to write to.
+    /// Every worker gets the same snapshot; each has gauges of its own to write to.
     fn send_snapshots(&mut self, now_ms: u64) {
         let units: Vec<[u8; 4]> =
             (0..self.slots()).map(|slot| self.bank.spec(slot).unit.to_code()).collect();
@@ -888,23 +895,22 @@ impl BankThread {
         let ids = self.campaign_index.index().ids().iter();
         let purses: Arc<[u32]> =
             ids.map(|id| self.bank.slot(*id).expect("a campaign is a budget")).collect();
-        let names = Arc::new(Names::new(self.secret, &self.bank));
+        // Those that were made on their first ask are no part of it: workers meet them one by one.
+        let ids = self.bank.slots_from(0).take_while(|(_, slot)| *slot < MADE_SLOT);
+        let snapshot = Arc::new(Snapshot {
+            number: self.snapshot,
+            slots: Map::build(self.secret, ids.collect::<Vec<_>>()).expect("ids are unique"),
+            units,
+            names: Names::new(self.secret, &self.bank),
+            campaign_index: Arc::clone(&self.campaign_index),
+            purses,
+            orders: Arc::clone(self.bindings.index()),
+        });
         let sight = Sight { bank: &self.bank, cells: &self.cells };
         let all = self.plans.all(sight, now_ms);
         for (link, cells) in self.links.iter_mut().zip(&self.cells) {
-            // Those that were made on their first ask are no part of it: workers meet them one by one.
-            let ids = self.bank.slots_from(0).take_while(|(_, slot)| *slot < MADE_SLOT);
-            let snapshot = Snapshot {
-                number: self.snapshot,
-                slots: Map::build(self.secret, ids).expect("ids are unique"),
-                units: units.clone(),
-                names: Arc::clone(&names),
-                campaign_index: Arc::clone(&self.campaign_index),
-                purses: Arc::clone(&purses),
-                orders: Arc::clone(self.bindings.index()),
-                cells: cells.clone(),
-            };
-            link.backlog.push_back(Down::Snapshot(Arc::new(snapshot), all.into()));
+            let by_slot = BySlot { cells: cells.clone(), paces: all.into() };
+            link.backlog.push_back(Down::Snapshot(Arc::clone(&snapshot), Box::new(by_slot)));
         }
     }
 
@@ -912,8 +918,8 @@ impl BankThread {
         match question {
             Question::Books { frame, from, max } => {
                 let mut slots = self.bank.slots_from(from);
-                let page = slots.by_ref().take(usize::from(max));
-                let lines = page.map(|(_, slot)| self.book_line(slot)).collect();
+                let line = |(_, slot)| self.book_line(slot);
+                let lines = page(slots.by_ref().map(line), max.into());
                 Answer::Books { frame, now_ms, more: slots.next().is_some(), lines }
             }
             Question::Totals { frame } => Answer::Totals { frame, now_ms, totals: self.totals() },
@@ -958,7 +964,7 @@ impl BankThread {
         let now = self.now();
         let mut slots = self.bank.slots_from(from);
         let row = |(_, slot)| (self.book_line(slot), self.plans.standing(self.sight(), slot, now));
-        let lines = slots.by_ref().take(max).map(row).collect();
+        let lines = page(slots.by_ref().map(row), max);
         BooksPage { lines, next: slots.next().map(|(id, _)| id) }
     }
 
@@ -1060,6 +1066,19 @@ impl BankThread {
             journal: self.journal.status().read(),
         }
     }
+}
+
+/// At most `max` lines, and not many more than there is time for.
+fn page<T>(mut lines: impl Iterator<Item = T>, max: usize) -> Vec<T> {
+    let (began, mut page) = (std::time::Instant::now(), Vec::new());
+    while page.len() < max && (page.len() < LINES_A_LOOK || began.elapsed() < COMMANDS_TIME) {
+        let before = page.len();
+        page.extend(lines.by_ref().take(LINES_A_LOOK.min(max - before)));
+        if page.len() == before {
+            break;
+        }
+    }
+    page
 }
 
 /// Answers who asked, who may have given up, and passes on of how many budgets the answer tells.

@@ -1,7 +1,7 @@
 //! What doors say of named holds: taken piece by piece, answered once it is sealed; and what they say at a start.
 
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ledger::{
     Bank, Door, NamedKind, NamedRefusal, Out, TimedAnswer, TimedRefusal, UnsealedCredits,
@@ -10,12 +10,14 @@ use weir_config::config::Config;
 use weir_door::{DoorFacts, NamedDoor, NamedRows};
 use weir_till::NamedRequest;
 
-use super::{AwaitingSeal, BankThread, COMMANDS_TIME};
+use super::{AwaitingSeal, BankThread};
 use crate::error::StartError;
 use crate::messages::Down;
 
 /// How many of them a turn takes at most, however many a message has. The rest waits for the next turn.
 pub(super) const SAYS_MAX: usize = 256;
+/// Nor does a turn go on with them for longer.
+const SAYS_TIME: Duration = Duration::from_micros(500);
 
 /// What waits for a turn, or for being handed to the journal.
 #[derive(Debug, Default)]
@@ -55,7 +57,7 @@ impl BankThread {
         let BankThread { named, bank, out, journal, .. } = self;
         let (first, sealed) = (journal.next_sequence(), journal.sealed());
         while done < SAYS_MAX
-            && began.elapsed() < COMMANDS_TIME / 2
+            && began.elapsed() < SAYS_TIME
             && let Some((_, request)) = named.waiting.front_mut()
         {
             let door = named.doors.get(usize::from(request.reply.door)).copied().flatten();

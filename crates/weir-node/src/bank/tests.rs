@@ -410,7 +410,7 @@ fn a_settlement_waits_for_no_more_than_one_turn_of_those_who_read_books() {
     bench.thread.turn();
     assert!(bench.thread.journal.next_sequence() > before, "it is booked in the very next turn");
     let read = pages.try_iter().count();
-    assert!(read <= 2, "{read} pages of 1,000 lines in one turn");
+    assert!(read <= 2, "{read} pages in one turn");
     // Sealing takes as long as the disk needs; the turn after it sends the answer.
     let needed = bench.thread.journal.next_sequence();
     let began = Clock::now();
@@ -444,7 +444,7 @@ fn a_turn_takes_a_bounded_number_of_commands() {
         assert!((1..=COMMANDS_MAX).contains(&now), "{now} in one turn");
         answered += now;
         let done = answered == 10 * COMMANDS_MAX;
-        assert!(done || turned == Turned::Busy, "it does not sleep while somebody waits");
+        assert!(done || turned == Turned::Asked, "it does not sleep for long while somebody waits");
     }
 }
 
@@ -459,8 +459,15 @@ fn pages_of_the_books() {
     assert_eq!(bench.page(BUDGETS, 1_000), (vec![BUDGETS], None), "fewer than were asked for");
     assert_eq!(bench.page(BUDGETS + 1, 5), (vec![], None));
     assert_eq!(bench.page(u64::MAX, usize::MAX), (vec![], None));
-    let (all, next) = bench.page(0, usize::MAX);
-    assert_eq!((all.len(), next), (5_000, None));
+    // A page ends when it took long; the next one goes on.
+    let (mut all, mut next) = (Vec::new(), Some(0));
+    while let Some(from) = next {
+        let page;
+        (page, next) = bench.page(from, usize::MAX);
+        assert!(page.len().is_multiple_of(64) || next.is_none());
+        all.extend(page);
+    }
+    assert_eq!(all, Vec::from_iter(1..=BUDGETS));
 }
 
 #[test]

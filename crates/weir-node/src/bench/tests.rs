@@ -7,7 +7,7 @@ use weir_budgets::budgets;
 use weir_till::{Answer, ApartMessage, Made};
 
 use super::*;
-use crate::messages::Piece;
+use crate::messages::{BySlot, Piece};
 
 /// More than is in a purse, in dollars and in base units.
 const MUCH: (&str, Amount) = ("2000000", Amount::new(2_000_000_000_000));
@@ -48,8 +48,10 @@ impl Slow {
         let answer = self.post("/v1/reserve", &body);
         let (_, rest) = answer.split_once("\"token\":\"").unwrap();
         let snapshot = snapshot(&self.config, &self.budgets).unwrap();
-        let paces = vec![Pace::OPEN; self.budgets.len()].into();
-        self.say(Down::Snapshot(Arc::new(snapshot), paces));
+        let slots = self.budgets.len();
+        let paces = vec![Pace::OPEN; slots].into();
+        let by_slot = Box::new(BySlot { cells: SlotCells::new(slots), paces });
+        self.say(Down::Snapshot(Arc::new(snapshot), by_slot));
         self.turn();
         rest[..43].to_owned()
     }
@@ -144,7 +146,8 @@ fn before_a_configuration_is_in_force_no_budget_is_said_to_be_unknown() {
     assert!(slow.turn().1, "nothing waits, and the bank is asked nothing");
 
     let none = snapshot(&slow.config, &[]).unwrap();
-    slow.say(Down::Snapshot(Arc::new(none), Box::default()));
+    let by_slot = Box::new(BySlot { cells: SlotCells::new(0), paces: Box::default() });
+    slow.say(Down::Snapshot(Arc::new(none), by_slot));
     slow.turn();
     is_unknown(slow.post("/v1/reserve", by_id));
     is_early(slow.post("/v1/reserve", by_handle));
