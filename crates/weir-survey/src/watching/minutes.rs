@@ -2,6 +2,7 @@
 
 use weir_node::bank::rows::SurveyRow;
 
+use super::breath::Breath;
 use super::tallies::{Counts, Tallies};
 use crate::pace_text::on_plan;
 
@@ -67,7 +68,9 @@ impl Minutes {
             }
             return None;
         }
+        let mut breath = Breath::new();
         let happened = rows.iter().enumerate().filter_map(|(slot, row)| {
+            breath.take();
             let (now, begun) = (Mark::of(row, tallies.total(slot)), self.begun[slot]);
             let counts = now.counts.since(begun.counts);
             let wins = now.wins.saturating_sub(begun.wins);
@@ -80,7 +83,9 @@ impl Minutes {
     }
 
     fn mark(&mut self, rows: &[SurveyRow], tallies: &Tallies) {
+        let mut breath = Breath::new();
         for (slot, (mark, row)) in self.begun.iter_mut().zip(rows).enumerate() {
+            breath.take();
             *mark = Mark::of(row, tallies.total(slot));
         }
     }

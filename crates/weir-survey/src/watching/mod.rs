@@ -6,8 +6,10 @@
 //! - `proof`: do all books add up, and does nobody spend above a limit?
 //! - `load`: threads, doors and queues; `status` and `metrics` write it down.
 //! - `minutes`: what the history is told.
+//! - `breath`: breaks in what is long.
 //! - `survey`: the round that does all of it; `node` answers the admin API.
 
+mod breath;
 mod condition;
 mod fix;
 mod load;

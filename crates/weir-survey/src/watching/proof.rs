@@ -3,6 +3,8 @@
 use ledger::Amount;
 use weir_node::bank::rows::SurveyRow;
 
+use super::breath::Breath;
+
 /// What the last check found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Proof {
@@ -54,7 +56,9 @@ impl Prover {
         self.known.resize(rows.len(), None);
         let mut proof =
             Proof { checked_ms: now_ms, budgets: rows.len() as u64, ..Proof::default() };
+        let mut breath = Breath::new();
         for (row, known) in rows.iter().zip(&mut self.known) {
+            breath.take();
             let (balanced, excess) = (balances(row), row.excess());
             let allowed = allowed(row, known, excess);
             let within = excess <= allowed;

@@ -7,6 +7,7 @@ use ledger::Amount;
 use weir_node::bank::rows::SurveyRow;
 use wire::Verdict;
 
+use super::breath::Breath;
 use super::tallies::Tallies;
 
 /// How a budget stands to the limit that most of its refused asks met.
@@ -32,7 +33,9 @@ impl Shorts {
     /// Of all budgets, from the rows and the counts of one survey.
     pub(super) fn of(rows: &[SurveyRow], tallies: &Tallies) -> Shorts {
         let mut own: HashMap<u32, [i64; KINDS]> = HashMap::new();
+        let mut breath = Breath::new();
         for (slot, row) in (0..).zip(rows) {
+            breath.take();
             let counts = tallies.short(slot as usize);
             if counts == [0; KINDS] {
                 continue;

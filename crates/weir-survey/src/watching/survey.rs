@@ -17,6 +17,7 @@ use weir_edits::Statics;
 use weir_node::bank::rows::{Scene, SlotSpec, SurveyRow};
 use weir_node::bank::{Command, ask};
 
+use super::breath::Breath;
 use super::condition::{Above, Amiss, Facts, condition, under};
 use super::load::{self, Figures, Load};
 use super::made::Made;
@@ -287,8 +288,9 @@ impl<C: Catalogue, O: Outlet> Survey<C, O> {
     /// What was spent since the last look, and what is too old for the last minute.
     fn follow_spend(&mut self, now_ms: u64) {
         let known = self.spent.len();
-        let mut changes = Vec::new();
+        let (mut changes, mut breath) = (Vec::new(), Breath::new());
         for (slot, row) in (0..).zip(&self.rows) {
+            breath.take();
             let (now, at) = (row.spent(), slot as usize);
             match self.spent.get_mut(at) {
                 Some(before) if *before != now => {
@@ -317,7 +319,8 @@ impl<C: Catalogue, O: Outlet> Survey<C, O> {
         let from = self.next_fate % all;
         let turn =
             (from..all).chain(0..from).filter_map(|at| self.rows.get(at).map(|row| (at, row)));
-        let mut behind = Vec::new();
+        let (mut behind, mut breath) = (Vec::new(), Breath::new());
+        let turn = turn.inspect(|_| breath.take());
         for (at, row) in turn.filter(|(_, row)| lags(row)).take(FATES_MAX) {
             behind.push(row.line.id);
             self.next_fate = at + 1;
@@ -359,11 +362,17 @@ impl<C: Catalogue, O: Outlet> Survey<C, O> {
         let tallies = tallies.lock().unwrap_or_else(PoisonError::into_inner);
         let shorts = Shorts::of(&self.rows, &tallies);
         let roll = std::mem::take(&mut self.roll);
-        let ids = roll.slots.iter().map(|slot| self.rows[*slot as usize].line.id);
-        let totals = self.status.figures().totals(ids);
         let is_counting = self.status.figures().since_ms().is_some();
+        let mut breath = Breath::new();
+        let mut totals = Vec::with_capacity(roll.slots.len());
+        for slots in roll.slots.chunks(SLICE as usize) {
+            let ids = slots.iter().map(|slot| self.rows[*slot as usize].line.id);
+            totals.extend(self.status.figures().totals(ids));
+            breath.took_long();
+        }
         let all = roll.slots.iter().zip(&roll.edited).zip(totals);
         let states = all.map(|((slot, edited), Total { impressions, clicks, spend })| {
+            breath.take();
             let at = *slot as usize;
             let clicks = Some(clicks);
             let counted =
@@ -389,7 +398,6 @@ impl<C: Catalogue, O: Outlet> Survey<C, O> {
             let state = State { status, reason, since_ms, spend_minute, counted, ..row };
             rates.put(state)
         });
-        let mut states: Vec<State> = states.collect();
         let above = |slot: u32| {
             let at = slot as usize;
             above
@@ -397,9 +405,11 @@ impl<C: Catalogue, O: Outlet> Survey<C, O> {
                 .zip(self.rows.get(at))
                 .map_or(Above::default(), |(above, row)| above.and(row, now))
         };
-        states.extend(self.made.states(now, amiss, &above));
+        // Where the list tells its length, it is written where it stays: a copy of it would be another millisecond.
+        let made = self.made.states(now, amiss, &above);
+        let states = states.chain(made).collect();
         self.roll = roll;
-        states.into()
+        states
     }
 
     /// Looks at the budgets that alert.
@@ -451,7 +461,9 @@ fn bids<'s>(rows: &[SurveyRow], campaigns: impl Iterator<Item = &'s u32>) -> Vec
 /// How the budgets above each one stand, by slot. The ledger keeps parents in slots before their children.
 fn above(rows: &[SurveyRow], now: Instant) -> Vec<Above> {
     let mut above: Vec<Above> = Vec::with_capacity(rows.len());
+    let mut breath = Breath::new();
     for row in rows {
+        breath.take();
         let parent = row.parent.map(|slot| slot as usize);
         let parent = parent.and_then(|slot| Some((above.get(slot)?, rows.get(slot)?)));
         above.push(parent.map_or(Above::default(), |(above, parent)| above.and(parent, now)));

@@ -4,6 +4,7 @@ use weir_node::bank::rows::SurveyRow;
 use weir_till::cells::{REFUSALS_END, SlotCells, SlotTally};
 use wire::Verdict;
 
+use super::breath::Breath;
 use super::sliding::Sliding;
 
 /// Rates are means over this time.
@@ -77,7 +78,9 @@ impl Tallies {
         self.parents.clear();
         self.parents.extend(rows.iter().map(|row| row.parent));
         self.replace(cells);
+        let mut breath = Breath::new();
         for (slot, row) in rows.iter().enumerate() {
+            breath.take();
             let mut fresh = self.counted(slot);
             self.own[slot].iter_mut().zip(fresh).for_each(|(own, more)| *own += more);
             // The first look, and a new window of the plan, are where counting begins.
@@ -86,9 +89,10 @@ impl Tallies {
             fresh[SEEN] = before.map_or(0, |before| seen.saturating_sub(before));
             self.fresh[slot] = fresh;
         }
-        self.roll_up(rows);
+        self.roll_up(rows, &mut breath);
         let mut changes = Vec::new();
         for (slot, (total, fresh)) in self.total.iter_mut().zip(&self.fresh).enumerate() {
+            breath.take();
             for (column, (total, more)) in total.iter_mut().zip(fresh).enumerate() {
                 if *more > 0 {
                     *total = total.saturating_add(*more);
@@ -104,8 +108,9 @@ impl Tallies {
 
     /// Adds what is fresh to the budgets above, but for what plans saw: they count that at every level. Parents have lower slots
     /// than their children.
-    fn roll_up(&mut self, rows: &[SurveyRow]) {
+    fn roll_up(&mut self, rows: &[SurveyRow], breath: &mut Breath) {
         for (slot, row) in rows.iter().enumerate().rev() {
+            breath.take();
             let parent = row.parent.map(|parent| parent as usize).filter(|parent| *parent < slot);
             let (Some(parent), fresh) = (parent, self.fresh[slot]) else { continue };
             let above = self.fresh[parent].iter_mut().zip(fresh).take(SEEN);
