@@ -724,7 +724,9 @@ impl BidGate<'_> {
             if surveys.is_due(id_hash, now_ms) {
                 let began = std::time::Instant::now();
                 counts.add(Happening::Surveys, 1);
-                campaign_index.index().survey(keys, scratch, &desk, why);
+                let index = campaign_index.index();
+                let part = surveys.part(index.survey_parts());
+                index.survey_part(part, keys, scratch, &desk, why);
                 surveys.took(now_ms, began.elapsed());
                 probes.lap(WorkerStage::Survey, 1);
             }

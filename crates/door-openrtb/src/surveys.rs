@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// A request is surveyed this long after the one before at the latest, ms...
 const EVERY_MS: u64 = 10;
-/// ...unless surveys would take more of the worker's time than one part in so many: each asks every campaign.
+/// ...unless surveys would take more of the worker's time than one part in so many: each asks thousands of campaigns.
 const PART: u128 = 100;
 
 /// Chooses them on one worker.
@@ -13,17 +13,25 @@ pub(super) struct Surveys {
     /// One request in so many, by a hash of its id; 0: none is surveyed.
     every: u64,
     due_ms: u64,
+    /// The next one asks another part of the campaigns.
+    next: u32,
 }
 
 impl Surveys {
     pub(super) fn new(every: u64) -> Surveys {
-        Surveys { every, due_ms: 0 }
+        Surveys { every, due_ms: 0, next: 0 }
     }
 
     /// Is a request to be surveyed? The low bits of its hash choose among ties and coins; the sample takes the high ones.
     #[inline]
     pub(super) fn is_due(&self, id_hash: u64, now_ms: u64) -> bool {
         self.every > 0 && (now_ms >= self.due_ms || (id_hash >> 32).is_multiple_of(self.every))
+    }
+
+    /// Whom to ask of so many parts: one after the other.
+    pub(super) fn part(&mut self, parts: u32) -> u32 {
+        self.next = self.next.wrapping_add(1);
+        self.next % parts.max(1)
     }
 
     /// One was surveyed, which took so long.
@@ -69,5 +77,6 @@ mod tests {
         surveys.took(1_000, Duration::ZERO);
         let due = (0..16_u64).filter(|number| surveys.is_due(number << 32, 1_001)).count();
         assert_eq!(due, 4);
+        assert_eq!([3, 3, 3, 1].map(|parts| surveys.part(parts)), [1, 2, 0, 0]);
     }
 }

@@ -1,5 +1,9 @@
 //! Why a campaign did not bid, counted.
 
+use std::ops::Range;
+
+use crate::survey::{PART, parts};
+
 /// Why a campaign did not get an impression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(usize)]
@@ -99,8 +103,8 @@ impl Reason {
 /// Is told what becomes of campaigns, by slot. A [survey](crate::Index::survey) tells each campaign's fate once an
 /// impression; of most it says nothing, which means [`Reason::Targeting`]. `()` does not listen and costs nothing.
 pub trait Tally {
-    /// One more impression was surveyed.
-    fn impression(&mut self);
+    /// One more impression was surveyed of the campaigns in these slots.
+    fn impression(&mut self, slots: &Range<u32>);
     /// Was not ranked.
     fn rejected(&mut self, slot: u32, reason: Reason);
     /// Could bid. If nothing follows, it was outbid by a campaign of our own.
@@ -118,7 +122,7 @@ pub trait Tally {
 
 impl Tally for () {
     #[inline]
-    fn impression(&mut self) {}
+    fn impression(&mut self, _: &Range<u32>) {}
     #[inline]
     fn rejected(&mut self, _: u32, _: Reason) {}
     #[inline]
@@ -174,7 +178,8 @@ impl Fates {
 #[derive(Debug)]
 pub struct Counters {
     auctioned: u64,
-    impressions: u64,
+    /// Impressions surveyed, by part of the slots.
+    surveyed: Vec<u64>,
     counts: Vec<Counts>,
 }
 
@@ -182,7 +187,8 @@ impl Counters {
     /// For a snapshot of so many campaigns.
     #[must_use]
     pub fn new(campaigns: usize) -> Counters {
-        Counters { auctioned: 0, impressions: 0, counts: vec![Counts::default(); campaigns] }
+        let surveyed = vec![0; parts(campaigns) as usize];
+        Counters { auctioned: 0, surveyed, counts: vec![Counts::default(); campaigns] }
     }
 
     /// So many impressions are auctioned, of which a sample is surveyed.
@@ -191,18 +197,12 @@ impl Counters {
         self.auctioned += impressions as u64;
     }
 
-    /// Impressions surveyed.
-    #[must_use]
-    pub fn impressions(&self) -> u64 {
-        self.impressions
-    }
-
     /// What became of the campaign of a slot; `None` where there is none.
     #[must_use]
     pub fn fates(&self, slot: u32) -> Option<Fates> {
         let counts = self.counts.get(slot as usize)?;
         let outbid = counts.stayed.saturating_sub(counts.won);
-        let Counters { auctioned, impressions, .. } = *self;
+        let (auctioned, impressions) = (self.auctioned, self.surveyed[(slot / PART) as usize]);
         Some(Fates { auctioned, impressions, won: counts.won, outbid, reasons: counts.reasons })
     }
 
@@ -215,8 +215,9 @@ impl Counters {
 }
 
 impl Tally for Counters {
-    fn impression(&mut self) {
-        self.impressions += 1;
+    fn impression(&mut self, slots: &Range<u32>) {
+        let parts = (slots.start / PART) as usize..slots.end.div_ceil(PART) as usize;
+        self.surveyed.iter_mut().take(parts.end).skip(parts.start).for_each(|count| *count += 1);
     }
 
     #[inline]

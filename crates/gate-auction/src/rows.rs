@@ -186,6 +186,12 @@ impl Scan {
         (self.reached, self.end) = (0, rows.blocks() * BLOCK_SLOTS);
     }
 
+    /// Finds nobody beside these slots, of whole blocks.
+    pub(crate) fn only_within(&mut self, slots: &Range<u32>) {
+        self.reached = self.end.min(slots.start as usize);
+        self.end = self.end.min(slots.end as usize);
+    }
+
     /// Finds nobody from now on.
     #[inline]
     pub(crate) fn stop(&mut self) {

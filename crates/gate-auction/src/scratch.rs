@@ -25,9 +25,8 @@ pub struct Scratch {
     pub(crate) offers: BinaryHeap<Offer>,
     /// Who may use one of the impression's guaranteed deals, and who one of the others and none of these.
     pub(crate) dealers: [Dealers; 2],
-    /// A survey's: who may want the impression, and the best offers so far, falling.
+    /// A survey's: who may want the impression.
     pub(crate) found: Vec<u32>,
-    pub(crate) best: Vec<Offer>,
     /// Who got impressions of the request.
     pub(crate) taken: Vec<Taken>,
     pub(crate) failed_groups: Vec<u32>,
@@ -110,7 +109,6 @@ impl Scratch {
         self.scan.request(&index.rows, request);
         self.taken.clear();
         self.failed_groups.clear();
-        self.best.clear();
         self.offers.clear();
     }
 

@@ -192,7 +192,7 @@ mod tests {
         let low = standing(500_000, ONE);
         let met = |counters: &mut Counters, times: usize, what: &dyn Fn(&mut Counters)| {
             (0..times).for_each(|_| {
-                counters.impression();
+                counters.impression(&(0..1));
                 what(counters);
             });
         };
