@@ -232,7 +232,8 @@ def test_another_loop_and_another_process(url, node):
     async def play():
         for address in (url, node):
             async with weir.connect(address, timeout=20) as client:
-                for work in (client.reserve(1001, "0.1", "USD"), client.reserve_all([]), client.hold_of("A" * 43).confirm()):
+                asks, hold = [weir.Ask(1001, "0.1", "USD")], client.hold_of("A" * 43)
+                for work in (client.reserve(1001, "0.1", "USD"), client.reserve_all(asks), hold.confirm(), hold.extend(2_000)):
                     with pytest.raises(weir.WeirError, match="another event loop"):
                         await asyncio.to_thread(asyncio.run, work)
 

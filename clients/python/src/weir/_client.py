@@ -272,7 +272,6 @@ class Client:
 
     def _deadline(self, timeout: float | None, confirm: bool = False) -> Deadline:
         """When an ask is late that is made now: what the caller says, else what the options say, else the default."""
-        self._check_loop()
         given = self.options.timeout if timeout is None else timeout
         default = CONFIRM_TIMEOUT if confirm else TIMEOUT
         return Deadline(default if given is None else given)
@@ -339,6 +338,7 @@ class Client:
             raise ValueError(f"confirm_ms of {confirm_ms}: expected 1000 to the node's billing time, in milliseconds")
         began, deadline, tries = time.perf_counter(), self._deadline(timeout, True), 0
         foreign: set[int] = set()
+        self._check_loop()
         while not self._closing:
             extended = await self._extend(hold, confirm_ms, deadline, foreign)
             if extended is not None:
@@ -561,6 +561,7 @@ class Client:
         self.loop.call_later(pause, again, pause)
 
     async def _route_open(self, deadline: Deadline) -> tuple[Connection | None, Verdict]:
+        self._check_loop()
         if self._closing:
             return None, Verdict.CLOSED
         return await self._route(deadline)

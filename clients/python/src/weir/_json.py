@@ -154,6 +154,7 @@ class JsonClient(Client):
 
     async def _ask(self, path: str, body: Any, deadline: Deadline, *amounts: Amount) -> list[Hold | Refused] | Refused:
         """Asks until there is an answer: under one key, so that a repeat after a lost connection gets the first one's."""
+        self._check_loop()
         if self._closing:
             return Refused(Verdict.CLOSED)
         key, door, tries, sent = "" if path == "/v1/batch" else _key(), self.choose_door(None), 0, False
