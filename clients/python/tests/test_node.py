@@ -107,3 +107,23 @@ def test_the_blocking_client(node):
         assert answers[0].release().verdict == weir.Verdict.RELEASED
     with pytest.raises(weir.ClosedError):
         client.reserve(1001, "0.15", "USD")
+
+
+def test_a_hold_ends_with_its_program(node):
+    """Its end moves on while somebody has the hold; one that is left is over at its end."""
+
+    async def play():
+        async with weir.connect(node, timeout=20) as client:
+            renewed = await client.reserve(1001, "0.30", "USD", confirm_ms=1_000, renew=True)
+            left = await client.reserve(1001, "0.20", "USD", confirm_ms=1_000)
+            left.detach()
+            async with client.hold(1001, most="0.10/USD") as hold:
+                assert (await hold.extend(1_000)).repeat, "it has a minute"
+                assert (await hold.settle("0.10")).verdict == weir.Verdict.SETTLED
+            await asyncio.sleep(3)
+            assert (await left.extend(2_000)).verdict == weir.Verdict.EXPIRED
+            extended = await renewed.extend(5_000)
+            assert extended and not extended.repeat and extended.deadline is not None
+            assert (await renewed.settle("0.30")).verdict == weir.Verdict.SETTLED
+
+    asyncio.run(play())
