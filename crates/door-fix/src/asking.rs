@@ -20,11 +20,12 @@ use crate::door::{Clock, Door, Happening, Line};
 use crate::exposure::{self, Exposure};
 use crate::gate::limits::{self, Denied, RefusedFor};
 use crate::ids::key;
-use crate::line_up::{Grant, Granted, Progress, Waiter};
+use crate::line_up::{ANSWER_MS, Grant, Granted, Progress, Waiter};
 use crate::passing::UNSUPPORTED_TYPE;
 use crate::peer::Guard;
 use crate::prices::{PriceTerms, Quote};
 use crate::refusal::{Cause, status};
+use crate::report::kind;
 use crate::rows::{HoldChange, RowPlace, Unknown};
 use crate::sayings::{Saying, ToLedger, cut};
 use crate::seat::Seat;
@@ -40,7 +41,9 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
             _ if is_stopped => Progress::Behind,
             Exposure::Order if seat.is_limited() => self.ask_for(at, message, clock),
             // What it replaces may still wait.
-            Exposure::Replace if seat.line_up.is_empty() => self.ask_in_turn(at, message, clock),
+            Exposure::Replace if seat.line_up.is_empty() => {
+                self.ask_in_turn(at, (message, false), clock)
+            }
             _ => Progress::Behind,
         };
         if self.seats[at].line_up.is_empty() && !matches!(progress, Progress::Asked(_)) {
@@ -85,7 +88,12 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
     }
 
     /// Asks the budgets of an order for what its replace (G) may cost beyond it, unless the replace is known or cannot be asked for.
-    fn ask_in_turn(&mut self, at: usize, message: &Message<'_>, clock: Clock) -> Progress {
+    fn ask_in_turn(
+        &mut self,
+        at: usize,
+        (message, is_late): (&Message<'_>, bool),
+        clock: Clock,
+    ) -> Progress {
         if !self.seats[at].is_limited() {
             return Progress::Behind;
         }
@@ -93,6 +101,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
             return Progress::Denied(Denied::TooOld);
         }
         match self.judge_replace(at, message, clock) {
+            Ok(Some(_)) if is_late => Progress::Denied(Denied::Unanswered),
             Ok(Some((grant, say))) => {
                 self.sayings.begin_replace(grant.key);
                 let ask = Saying::Ask { client: at, grant: Box::new(grant) };
@@ -235,11 +244,13 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
             (Some(message), mut progress) if is_of_now && venue.is_some() => {
                 let is_replace = Exposure::of(message.msg_type()) == Exposure::Replace;
                 if is_replace && matches!(progress, Progress::Behind) {
-                    progress = self.ask_in_turn(at, &message, clock);
+                    // Its own time began when it came: a cancel may be behind it.
+                    let is_late = waiter.since_ms + ANSWER_MS <= clock.ms;
+                    progress = self.ask_in_turn(at, (&message, is_late), clock);
                 }
                 has_asked = matches!(progress, Progress::Asked(_));
                 match has_asked {
-                    true => (waiter.progress, waiter.since_ms) = (progress, clock.ms),
+                    true => waiter.progress = progress,
                     false => self.serve(at, &message, progress, clock),
                 }
             }
@@ -326,6 +337,11 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         self.sayings.boot = boot;
     }
 
+    /// Says of which orders, by the keys of their named holds, the ledger may know everything: nothing is said as they are forgotten.
+    pub fn leave_unsaid(&mut self, keys: impl IntoIterator<Item = u128>) {
+        self.sayings.unsaid = keys.into_iter().collect();
+    }
+
     /// Takes what is to be said to the ledger after a flush, each with the number that its answers come with.
     pub fn take_says(&mut self) -> Vec<ToLedger> {
         self.sayings.take_out()
@@ -391,6 +407,11 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         let is_limited = clients.any(|at| self.seats[*at].is_limited());
         let book = self.seats[venue].book.as_ref().filter(|_| is_limited)?;
         if message.msg_type() != b"8" || !exposure::executes(message) || book.has_order(message) {
+            return None;
+        }
+        if kind(message) != b"F" {
+            // It may be of an order that was forgotten, whose executions are booked.
+            self.happenings.push(Happening::NobodysOrder { venue, is_booked: false });
             return None;
         }
         let seat = client.map(|client| &self.seats[client]);

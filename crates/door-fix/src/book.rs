@@ -754,6 +754,22 @@ mod tests {
         assert_eq!((again.owner(b"11=open"), again.orders(0, 99).0.len()), (None, 0));
     }
 
+    #[test]
+    fn what_is_executed_or_amended_and_cannot_be_read_is_an_alarm() {
+        for (says, alarms) in [
+            ("150=F|17=1|32=2|31=5", &[][..]),
+            ("150=F|17=1|32=2", &[Alarm::BadReport]),
+            ("150=F|17=1|32=2|14=2|6=5", &[Alarm::Missed]),
+            ("150=H|17=2|14=0|6=0", &[Alarm::BadReport]),
+            ("150=G|17=2|19=1|32=2", &[Alarm::BadReport]),
+        ] {
+            let (mut book, mut store) = (empty(8), MemoryStore::new(0));
+            pass(&mut book, &mut store, "35=D|11=a|38=900|44=5|54=1|55=X", 0);
+            pass(&mut book, &mut store, &format!("35=8|11=a|39=1|{says}"), 0);
+            assert_eq!(book.take_alarms(), alarms, "{says}");
+        }
+    }
+
     /// An order with many executions is written in its events, whole at times, and read as it is.
     #[test]
     fn a_long_order_costs_what_its_executions_do() {

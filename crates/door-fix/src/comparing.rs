@@ -3,7 +3,7 @@
 //! | the ledger has | the book has | what is said |
 //! | --- | --- | --- |
 //! | a hold | the order, and it stands otherwise | a fact |
-//! | none | the order, with an amount | a fact |
+//! | none | the order, with an amount | a fact; nothing where the ledger may have ended the hold |
 //! | a hold | no such order | it never left: the hold ends |
 //!
 //! A book that may have lost orders says nothing of those that it does not have, and lowers nothing.
@@ -11,6 +11,7 @@
 use std::collections::HashMap;
 
 use fix_session::MessageStores;
+use gate_orders::Phase;
 use ledger::{Amount, NamedHold, NamedKind, NamedLeg, NamedSay};
 use table::Secret;
 
@@ -26,6 +27,8 @@ pub struct Compared {
     pub says: Vec<NamedSay>,
     /// Holds that stay as they are because nobody can say whether their orders left.
     pub doubtful: Vec<NamedHold>,
+    /// Amounts of books that stay unsaid because the ledger may have booked them and ended the hold.
+    pub unsaid: Vec<NamedSay>,
 }
 
 /// A venue whose book was read.
@@ -62,7 +65,12 @@ pub fn compare<S: MessageStores>(
             let fact = limits::ask(key, cut(&label), order.amounts());
             let fact = NamedSay { kind: NamedKind::Fact, ..fact };
             let hold = holds.remove(&key);
+            // The book may have lost that it has forgotten the order, and the hold ended with that.
+            let is_over = order.phase() == Phase::Closed && !is_of(key_parts(key)[1], boot);
             match hold {
+                None if (venue.is_doubtful || is_over) && differs(&fact.legs, None) => {
+                    compared.unsaid.push(fact);
+                }
                 Some(hold) if venue.is_doubtful && lowers(&fact.legs, &hold.legs) => {
                     compared.doubtful.push(hold);
                 }
@@ -76,14 +84,18 @@ pub fn compare<S: MessageStores>(
         let [mark, of_boot] = key_parts(hold.key);
         let venue = venues.iter().find(|venue| venue.mark == mark);
         let is_sure = venue.is_some_and(|venue| !venue.is_doubtful);
-        // What was only written may be lost with the machine.
-        if is_sure && (of_boot == 0 || of_boot == boot) {
+        if is_sure && is_of(of_boot, boot) {
             compared.says.extend(ended(&hold));
         } else {
             compared.doubtful.push(hold);
         }
     }
     compared
+}
+
+/// Reports whether nothing can have been lost with the machine since a key was made.
+fn is_of(of_boot: u32, boot: u32) -> bool {
+    of_boot == 0 || of_boot == boot
 }
 
 /// Ends a hold; what it booked stays.

@@ -24,20 +24,28 @@ pub(crate) enum Exposure {
 }
 
 impl Exposure {
-    /// Returns that of a type of message. A type that somebody agreed on with his venue may be an order.
+    /// Returns that of a type of message. One that is not known here may be an order.
     pub(crate) fn of(msg_type: &[u8]) -> Exposure {
         match msg_type {
             b"D" => Exposure::Order,
             b"G" => Exposure::Replace,
-            b"E" | b"s" | b"t" | b"AB" | b"AC" | b"i" | b"S" | b"AJ" => Exposure::Unpriced,
-            b"J" | b"AE" | b"n" | [b'U', ..] => Exposure::Unpriced,
-            _ => Exposure::None,
+            // Cancels, statuses, and what is not taken for an order's.
+            b"F" | b"q" | b"K" | b"CA" | b"H" | b"AF" | b"M" | b"Q" | b"BN" => Exposure::None,
+            // Market data, quotes, instruments, trading sessions.
+            b"V" | b"R" | b"AG" | b"Z" | b"a" | b"AH" | b"c" | b"e" | b"g" => Exposure::None,
+            b"v" | b"x" | b"z" | b"BI" | b"BT" => Exposure::None,
+            // News, indications, users, networks, what was not understood.
+            b"B" | b"C" | b"6" | b"7" | b"k" | b"m" | b"j" => Exposure::None,
+            b"BC" | b"BE" | b"BW" => Exposure::None,
+            // Trades, allocations, confirmations, positions, collateral: what is asked, and what is acknowledged.
+            b"AD" | b"AR" | b"P" | b"AT" | b"AU" | b"BH" | b"AV" | b"AN" | b"BB" => Exposure::None,
+            _ => Exposure::Unpriced,
         }
     }
 }
 
 /// Fields that say whose an order is and what it costs. One that appears twice could be read otherwise by the venue.
-const JUDGED: [Tag; 12] = [1, 11, 15, 38, 40, 41, 44, 54, 55, 99, 152, 423];
+const JUDGED: [Tag; 13] = [1, 11, 15, 38, 40, 41, 44, 54, 55, 99, 152, 423, 854];
 
 /// Longest ClOrdID (11).
 const ID_BYTES_MAX: usize = 255;

@@ -58,8 +58,7 @@ impl Claims {
         self.new.clear();
         self.doubtful.clear();
         self.is_known = false;
-        let enters =
-            matches!(message.msg_type(), b"D" | b"E" | b"F" | b"G" | b"s" | b"t" | b"AB" | b"AC");
+        let enters = enters(message.msg_type());
         // Most messages ask for nothing: this walk tells, where each tag would have to be looked for.
         let mut asks = false;
         for at in message.body_at()..message.len() {
@@ -125,6 +124,11 @@ impl Claims {
     pub(crate) fn doubtful_ids(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.doubtful.iter().map(|key| &self.keys[key.clone()])
     }
+}
+
+/// Reports whether the ClOrdID (11) of a message of this type is a new one.
+pub(crate) fn enters(msg_type: &[u8]) -> bool {
+    matches!(msg_type, b"D" | b"E" | b"F" | b"G" | b"s" | b"t" | b"AB" | b"AC")
 }
 
 /// Reports whether a field is one of [`REQUEST_TAGS`].

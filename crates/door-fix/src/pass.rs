@@ -7,7 +7,7 @@ use gate_orders::Phase;
 use crate::book::{Book, State};
 use crate::door::{Clock, Door, Happening};
 use crate::gate::limits::Denied;
-use crate::ids::{Claims, Named, changes, key, named, with_ids};
+use crate::ids::{Claims, Named, changes, enters, key, named, with_ids};
 use crate::kills::told;
 use crate::line_up::{Grant, Granted};
 use crate::passing::{Item, Origin, rejection_body};
@@ -501,6 +501,8 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
                 let changes = match (before, state) {
                     (State::Closed, State::Live) => revives,
                     (State::Asked, _) => false,
+                    // A refused cancel may have the id of its order.
+                    (_, State::Closed) if book.is_open(&id) => false,
                     (before, state) => before != state,
                 };
                 if changes {
@@ -608,8 +610,8 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
             self.happenings.push(Happening::UnknownRejected(at));
             return;
         };
-        if let Some(id) = id {
-            self.close(at, &key(11, "", id), clock);
+        if let Some((rejected, id)) = rejected.zip(id) {
+            self.close(at, &key(11, "", id), rejected.msg_type(), clock);
         }
         let is_order = |message: &&Message<'_>| matches!(message.msg_type(), b"D" | b"F" | b"G");
         match rejected.filter(is_order).filter(|_| self.seats[to].is_limited()) {
@@ -634,14 +636,17 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         Some((self.client(name)?, seq))
     }
 
-    fn close(&mut self, venue: usize, id: &[u8], clock: Clock) {
+    /// Closes what the venue did not take. Only an order (D) or a replace (G) frees money: what else has an order's id leaves that as it is.
+    fn close(&mut self, venue: usize, id: &[u8], msg_type: &[u8], clock: Clock) {
         self.with_book(venue, |book, store| {
             let text = id.strip_prefix(b"11=").unwrap_or(id);
-            if let Some(place) = book.place(id) {
+            if let Some(place) = book.place(id).filter(|_| matches!(msg_type, b"D" | b"G")) {
                 book.hear(place, Said::Rejected(text), clock.ms, store)?;
             }
             match book.owner(id).map(|owner| owner.1) {
-                Some(State::Sent | State::Live) => book.mark(id, State::Closed, clock.ms, store),
+                Some(State::Sent | State::Live) if enters(msg_type) && !book.is_open(id) => {
+                    book.mark(id, State::Closed, clock.ms, store)
+                }
                 _ => Ok(()),
             }
         });
@@ -658,7 +663,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
             return;
         };
         self.answer_sent(at, client, (message, Cause::TooLate), clock);
-        self.close(at, &id, clock);
+        self.close(at, &id, message.msg_type(), clock);
         self.tie(at, client);
     }
 }

@@ -1,7 +1,7 @@
 //! Reads orders, replaces and execution reports as events of `gate-orders`.
 
 use fix::{Decimal, Message, Tag, Timestamp};
-use gate_orders::{Amendment, Check, Event, ExecId, Execution, Order, Size, Version};
+use gate_orders::{Alarm, Amendment, Check, Event, ExecId, Execution, Order, Size, Version};
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::head::Head;
@@ -51,9 +51,18 @@ pub(crate) fn replace<'m>(
     head: &mut Head<'m>,
 ) -> Option<Event> {
     let size = granted.or_else(|| size(message))?;
+    // What may live on at the end of the day is taken for that until the venue says otherwise.
+    if let Some(tif) = text(message, 59).filter(|tif| lives_on(tif)) {
+        head.tif = tif;
+    }
     head.last += 1;
     head.waits.push((head.last, id));
     Some(Event::Sent(Version { number: head.last, size }))
+}
+
+/// Reports whether an order of this TimeInForce (59) is good beyond its day.
+fn lives_on(tif: &[u8]) -> bool {
+    matches!(tif, b"1" | b"6")
 }
 
 /// Reads that a message with a ClOrdID was rejected: a replace, or the order itself.
@@ -64,18 +73,23 @@ pub(crate) fn rejected(id: &[u8], head: &mut Head<'_>) -> Option<Event> {
     }
 }
 
-/// Reads what a report (8, 9) says of an order: its events, in their order. `knows` tells whether its ClOrdID is one of the order's.
+/// Reads what a report (8, 9) says of an order: its events, in their order. `knows` tells whether its ClOrdID is one of the order's. What is
+/// executed or amended, and cannot be read, is an alarm; its sums are read all the same.
 pub(crate) fn events<'m>(
-    message: &Message<'m>,
+    (message, knows): (&Message<'m>, bool),
     head: &mut Head<'m>,
     order: &Order,
-    knows: bool,
+    alarms: &mut Vec<Alarm>,
 ) -> Vec<Event> {
     let value = |tag| text(message, tag).unwrap_or_default();
     let (id, mut events) = (value(11), Vec::new());
     let is_of_other = id != head.id && !id.is_empty();
     if message.msg_type() == b"9" || value(39) == b"8" && is_of_other {
         events.extend(head.take_wait(id).map(|number| Event::Refused { number }));
+        return events;
+    }
+    // A duplicate of what the venue has says nothing of that.
+    if value(39) == b"8" && value(103) == b"6" && !head.order_id.is_empty() {
         return events;
     }
     if let Some(order_id) = text(message, 37).filter(|id| *id != b"NONE") {
@@ -85,9 +99,15 @@ pub(crate) fn events<'m>(
     let checked = check.map(Event::Checked);
     let kind = kind(message);
     match kind {
-        b"F" => events.extend(execution(message, check).map(Event::Executed).or(checked)),
-        b"G" | b"H" => {
-            events.extend(amendment(message, order, kind == b"H", check).map(Event::Amended));
+        b"F" | b"G" | b"H" => {
+            let read = match kind {
+                b"F" => execution(message, order, check).map(Event::Executed),
+                _ => amendment(message, order, kind == b"H", check).map(Event::Amended),
+            };
+            // Sums tell what an execution was, and not what is amended.
+            let is_told = read.is_some() || kind == b"F" && checked.is_some();
+            alarms.extend((!is_told).then_some(Alarm::BadReport));
+            events.extend(read.or(checked));
         }
         b"5" if knows => events.extend(accepted(message, id, head, order)),
         b"5" | b"D" | b"L" => events.extend(restated(message, head, order)),
@@ -96,7 +116,7 @@ pub(crate) fn events<'m>(
     if !matches!(kind, b"F" | b"G" | b"H") {
         events.extend(checked);
     }
-    let lives_on = matches!(text(message, 59).unwrap_or(head.tif), b"1" | b"6");
+    let lives_on = lives_on(text(message, 59).unwrap_or(head.tif));
     match (kind, value(39)) {
         (b"4" | b"C", _) | (_, b"4" | b"C" | b"8") => events.push(Event::Closed),
         (b"3", _) | (_, b"3") if !lives_on => events.push(Event::Closed),
@@ -121,8 +141,8 @@ fn check(message: &Message<'_>) -> Option<Check> {
     Some(Check { quantity: decimal(message, 14)?, price: decimal(message, 6) })
 }
 
-fn execution(message: &Message<'_>, check: Option<Check>) -> Option<Execution> {
-    let id = exec_id(day(message), text(message, 17)?);
+fn execution(message: &Message<'_>, order: &Order, check: Option<Check>) -> Option<Execution> {
+    let id = known_id(message, order, (text(message, 17)?, is_undated(message)));
     let (quantity, price) = (decimal(message, 32)?, decimal(message, 31)?);
     Some(Execution { id, quantity, price, check })
 }
@@ -134,13 +154,10 @@ fn amendment(
     check: Option<Check>,
 ) -> Option<Amendment> {
     let (own, named) = (text(message, 17)?, text(message, 19)?);
-    let day = day(message);
-    let mut days = (0..=REFERENCE_DAYS).map(|before| exec_id(day - before, named));
-    let names = days.find(|id| order.knows(*id)).unwrap_or_else(|| exec_id(day, named));
     let new = decimal(message, 32).zip(decimal(message, 31));
     Some(Amendment {
-        id: exec_id(day, own),
-        names,
+        id: known_id(message, order, (own, is_undated(message))),
+        names: known_id(message, order, (named, true)),
         at: moment(message),
         new: if is_bust { None } else { Some(new?) },
         leaves: decimal(message, 151),
@@ -156,7 +173,7 @@ fn accepted<'m>(
     order: &Order,
 ) -> Option<Event> {
     let number = head.waits.iter().find(|wait| wait.1 == id)?.0;
-    head.id = id;
+    (head.id, head.tif) = (id, text(message, 59).unwrap_or(head.tif));
     head.waits.retain(|wait| wait.0 > number);
     if let Some(sent) = order.pending(number).filter(|_| head.key.is_some()) {
         return Some(Event::Accepted { number, size: reported(message, head, sent) });
@@ -195,7 +212,7 @@ fn restated(message: &Message<'_>, head: &Head<'_>, order: &Order) -> Option<Eve
 
 pub(crate) fn unix_ms(message: &Message<'_>) -> i64 {
     let time = |tag| text(message, tag).and_then(Timestamp::parse).map(Timestamp::unix_ms);
-    time(60).or_else(|| time(52)).unwrap_or(0)
+    time(60).or_else(|| time(122)).or_else(|| time(52)).unwrap_or(0)
 }
 
 /// Orders amendments: by the venue's time in ms, and within one by the number of the message.
@@ -206,12 +223,22 @@ fn moment(message: &Message<'_>) -> u64 {
     ms << MOMENT_BITS | number.unwrap_or(0) & ((1 << MOMENT_BITS) - 1)
 }
 
-/// The trading day of an execution, counted from 1970 on: that of TransactTime (60), which is the same where the report is sent again.
-fn day(message: &Message<'_>) -> i64 {
-    unix_ms(message).div_euclid(DAY_MS)
+/// Reports whether a report was sent again and does not say when it was sent first.
+fn is_undated(message: &Message<'_>) -> bool {
+    let is_again = [43, 97].iter().any(|tag| message.value(*tag) == Some(b"Y"));
+    is_again && [60, 122].iter().all(|tag| text(message, *tag).is_none())
 }
 
-/// Makes the id of an execution, which is the same in each run. Only executions of one order are compared.
+/// Makes the id of an execution on the trading day of its report, or, where that may be another one, of the day on which the order knows it. The
+/// day is that of TransactTime (60), else of OrigSendingTime (122), which are the same where the report is sent again.
+fn known_id(message: &Message<'_>, order: &Order, (id, looks_back): (&[u8], bool)) -> ExecId {
+    let day = unix_ms(message).div_euclid(DAY_MS);
+    let mut days = (0..=REFERENCE_DAYS).map(|before| exec_id(day - before, id));
+    let known = days.find(|id| looks_back && order.knows(*id));
+    known.unwrap_or_else(|| exec_id(day, id))
+}
+
+/// Makes the id of an execution on a day counted from 1970 on, which is the same in each run. Only executions of one order are compared.
 fn exec_id(day: i64, id: &[u8]) -> ExecId {
     ExecId(xxh3_128(&[&day.to_le_bytes()[..], id].concat()))
 }

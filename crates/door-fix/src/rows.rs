@@ -172,16 +172,17 @@ impl<'m> Said<'m> {
     where
         'm: 'h,
     {
-        let mut next = before.clone();
+        let (mut next, mut alarms) = (before.clone(), Vec::new());
         let mut events: Vec<Event> = match *self {
-            Said::Report(message, knows) => report::events(message, &mut next, order, knows),
+            Said::Report(message, knows) => {
+                report::events((message, knows), &mut next, order, &mut alarms)
+            }
             Said::Replace(message, id, size) => {
                 report::replace((message, size), id, &mut next).into_iter().collect()
             }
             Said::Cancel => Vec::new(),
             Said::Rejected(id) => report::rejected(id, &mut next).into_iter().collect(),
         };
-        let mut alarms = Vec::new();
         events.retain(|event| match (order.apply(event), event) {
             (Ok(effect), _) => {
                 alarms.extend(effect.alarm);

@@ -1,6 +1,6 @@
 //! What is said to the ledger of orders, and what it has still to answer.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use fix_session::Durability;
 use gate_orders::Order;
@@ -45,6 +45,8 @@ pub(crate) struct Sayings {
     pub(crate) boot: u32,
     pub(crate) last_key: u64,
     last: u64,
+    /// Orders of which nothing is said until they change: the ledger may have booked them and ended their holds.
+    pub(crate) unsaid: HashSet<u128>,
     open: HashMap<u64, Saying>,
     /// To be handed out.
     out: Vec<ToLedger>,
@@ -78,6 +80,9 @@ impl Sayings {
 
     /// Says that nothing is held of an order any more, and that it is over.
     pub(crate) fn end(&mut self, key: u128, order: &Order) {
+        if self.unsaid.remove(&key) {
+            return;
+        }
         let amounts = order.amounts().map(|(budget, amounts)| {
             (budget, gate_orders::LegAmounts { hold: ledger::Amount::ZERO, ..amounts })
         });
@@ -95,6 +100,7 @@ impl Sayings {
         (venue, place, key): (usize, RowPlace, u128),
         (label, order): (&str, &Order),
     ) {
+        self.unsaid.remove(&key);
         let replacing = self.replacing.get_mut(&key).map(|(_, changed)| changed);
         if let Some(changed) = replacing.or(self.standing.get_mut(&key)) {
             *changed = true;
@@ -126,15 +132,18 @@ impl Sayings {
             Saying::Fact { key, .. } => self.standing.remove(&key) == Some(true),
             _ => false,
         };
-        match (saying, refused) {
-            (saying, Some(NamedRefusal::Journal | NamedRefusal::Busy)) => self.again.push(saying),
-            (_, Some(_)) => return Answered { refused, stands: None },
-            (Saying::Fact { venue, place, key }, None) if changed => {
-                return Answered { stands: Some((venue, place, key)), refused };
+        let stands = match saying {
+            Saying::Fact { venue, place, key } if changed => Some((venue, place, key)),
+            _ => None,
+        };
+        match refused {
+            Some(NamedRefusal::Journal | NamedRefusal::Busy) => {
+                self.again.push(saying);
+                Answered::default()
             }
-            _ => {}
+            // What has changed since may be booked.
+            _ => Answered { refused, stands },
         }
-        Answered::default()
     }
 
     /// Says ends again that the ledger could not record, and returns the orders whose facts it could not.
@@ -184,4 +193,49 @@ pub(crate) fn cut(label: &str) -> &str {
 /// What keys have of their venue.
 pub(crate) fn venue_mark(venue: &str) -> u32 {
     u32::try_from(xxh3_64(venue.as_bytes()) >> 32).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order() -> Order {
+        Order::unknown(&[], fix::Decimal::new(1, 0).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn what_has_changed_since_a_refused_fact_is_told() {
+        let refused = Some(NamedRefusal::NoDoor);
+        for (changes, answer, stands) in [
+            (false, Ok(true), None),
+            (true, Ok(true), Some((2, 3, 7))),
+            (false, Err(NamedRefusal::NoDoor), None),
+            (true, Err(NamedRefusal::NoDoor), Some((2, 3, 7))),
+        ] {
+            let mut sayings = Sayings::default();
+            for _ in 0..=usize::from(changes) {
+                sayings.stands((2, 3, 7), ("a", &order()));
+            }
+            let saying = sayings.take(1).unwrap();
+            let answered = sayings.answered(saying, &[answer]);
+            assert_eq!(
+                (answered.stands, answered.refused),
+                (stands, refused.filter(|_| answer.is_err()))
+            );
+        }
+    }
+
+    #[test]
+    fn an_order_that_may_be_booked_is_forgotten_in_silence_unless_it_has_changed() {
+        for (changes, says) in [(false, 0), (true, 2)] {
+            let mut sayings = Sayings { unsaid: [7].into(), ..Sayings::default() };
+            if changes {
+                sayings.stands((2, 3, 7), ("a", &order()));
+            }
+            sayings.end(7, &order());
+            assert_eq!(sayings.take_out().len(), says);
+            sayings.end(7, &order());
+            assert_eq!(sayings.take_out().len(), 1, "once");
+        }
+    }
 }

@@ -61,7 +61,23 @@ impl Book {
             return self.note(id, from, state, now_ms, store);
         };
         self.hear(place, said, now_ms, store)?;
-        self.set_id(id, (Whose::Order(place), from.1), state, now_ms, store)
+        // An order keeps its id, and with that its row, where a cancel of another one has it.
+        let is_cancel = matches!(said, Said::Cancel);
+        let own = self.place(id).filter(|_| is_cancel && self.version(id).is_some());
+        self.set_id(id, (Whose::Order(own.unwrap_or(place)), from.1), state, now_ms, store)
+    }
+
+    /// Returns the phase of the order of which an id names a version: the venue's, or one that waits there.
+    fn version(&self, id: &[u8]) -> Option<Phase> {
+        let (head, order) = self.rows.get(self.place(id)?)?.held.read()?;
+        let mut versions = head.waits.iter().map(|wait| wait.1).chain([head.id]);
+        let is_it = versions.any(|own| id.strip_prefix(b"11=") == Some(own));
+        is_it.then(|| order.phase())
+    }
+
+    /// Reports whether an id names a version of an order that is not closed.
+    pub(crate) fn is_open(&self, id: &[u8]) -> bool {
+        self.version(id).is_some_and(|phase| phase != Phase::Closed)
     }
 
     /// The orders that budgets bind: the key of the named hold of each, whose it is, and the order.
@@ -181,7 +197,8 @@ impl Book {
             Whose::Order(place) => Some(place),
             Whose::Client(_) => None,
         };
-        let place = match (known.iter().find_map(|one| place(one.1)), known.first()) {
+        // A cancel may have the id of another order than that which it names.
+        let place = match (known.iter().rev().find_map(|one| place(one.1)), known.first()) {
             (Some(place), _) => place,
             // It was not opened here, or before orders had rows.
             (None, Some((id, slot))) if message.msg_type() == b"8" => {

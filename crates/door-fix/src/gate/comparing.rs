@@ -1,6 +1,7 @@
 //! The ledger's holds of orders and the books of venues, compared before a worker runs.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use fix_store::{Checkpoint, FileStores, Options};
 use ledger::NamedSay;
@@ -24,9 +25,17 @@ pub(super) fn boot() -> u32 {
 /// How many holds the comparison of this start left in doubt, until the worker that has the door counts them.
 static DOUBTFUL: AtomicUsize = AtomicUsize::new(0);
 
+/// Orders of books whose amounts the comparison of this start left unsaid, by their keys.
+static UNSAID: Mutex<Vec<u128>> = Mutex::new(Vec::new());
+
 /// Takes how many holds are in doubt.
 pub(super) fn take_doubtful() -> usize {
     DOUBTFUL.swap(0, Ordering::Relaxed)
+}
+
+/// Takes the orders whose amounts are unsaid.
+pub(super) fn take_unsaid() -> Vec<u128> {
+    std::mem::take(&mut UNSAID.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// Says what of the ledger's holds differs from the books. What nobody can say is told in the log.
@@ -52,7 +61,17 @@ pub(super) fn compare(config: &Config, rows: &NamedRows<'_>) -> Result<Vec<Named
         })
     };
     let compared = crate::compare(&sessions, &mut stores, is_behind, rows.holds(), boot());
-    DOUBTFUL.store(compared.doubtful.len(), Ordering::Relaxed);
+    DOUBTFUL.store(compared.doubtful.len() + compared.unsaid.len(), Ordering::Relaxed);
+    *UNSAID.lock().unwrap_or_else(PoisonError::into_inner) =
+        compared.unsaid.iter().map(|say| say.key).collect();
+    for say in &compared.unsaid {
+        let (order, key) = (&say.label, format!("{:032x}", say.key));
+        tracing::error!(
+            %order,
+            key,
+            "FIX: the ledger holds nothing for an order of which the book of its venue has amounts, and may have booked them before: they are not booked again. Compare the order with the venue"
+        );
+    }
     for hold in &compared.doubtful {
         let (order, key) = (&hold.label, format!("{:032x}", hold.key));
         tracing::error!(

@@ -23,7 +23,7 @@ counters! {
         lost: "Messages that a peer gave up with a SequenceReset, numbers that show that one side has lost data, and records that cannot be read.", failing("fix_lost", "/docs/fix.md#alarms");
         unaddressed: "Messages of a venue that could go to no client; they are in the venue's store.", failing("fix_unaddressed", "/docs/fix.md#alarms");
         order_alarms: "Reports that do not fit what is known of an order, or that no budget could be told of.", failing("fix_orders", "/docs/fix.md#alarms");
-        doubtful: "Holds of orders of which no book of a venue can say whether they left; their money stays held.", failing("fix_doubt", "/docs/fix.md#alarms");
+        doubtful: "Orders of which no book of a venue can say whether they left, or whether the ledger has booked them; what is held stays held.", failing("fix_doubt", "/docs/fix.md#alarms");
         refused_limit: "Orders and replaces that were refused because a budget has less left.";
         refused_closed_budget: "Orders and replaces that were refused because a budget is paused, has not begun, or has ended.";
         refused_no_budget: "Orders that were refused because no budget binds them, or too many.";
@@ -307,7 +307,9 @@ fn sentence(happening: &Happening) -> Option<(Weight, String)> {
         Happening::NobodysOrder { is_booked, .. } => {
             let booked = match is_booked {
                 true => "booked as unknown_order",
-                false => "booked nowhere, because no budget binds it",
+                false => {
+                    "booked nowhere, because no budget binds it, or no new execution is reported"
+                }
             };
             let told = format!(
                 "the venue executed an order that nobody sent from here: it is {booked}. Compare the venue's orders with yours"

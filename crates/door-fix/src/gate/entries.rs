@@ -462,7 +462,7 @@ fn judge_unpriced(entry: &FixSession, faults: &mut EntryFaults<'_>) -> bool {
     }
     let is_priced = |name: &&String| Exposure::of(name.as_bytes()) != Exposure::Unpriced;
     if let Some(name) = entry.unpriced.iter().find(is_priced) {
-        let expected = "message types of E, s, t, AB, AC, i, S, AJ, J, AE, n, or beginning with U";
+        let expected = "message types that may cost money at no price that is known here, such as E, s, t, AB, AC, i, S, AJ, J, AE, n, or one beginning with U";
         faults.push("unpriced", format!("found {name:?}, expected {expected}"));
     }
     let refuses = entry.sell_without_reference == "refuse";
@@ -684,7 +684,7 @@ mod tests {
             (
                 "limits = \"none\"",
                 "limits = \"budgets\"\nunpriced = [\"U1\", \"D\"]",
-                "10: fix.session.unpriced: found \"D\", expected message types of E, s",
+                "10: fix.session.unpriced: found \"D\", expected message types that may cost money",
             ),
             (
                 "limits = \"none\"",

@@ -122,10 +122,11 @@ type Answer = Sender<Result<(), FixError>>;
 /// The kills of a worker's sessions.
 #[derive(Debug, Default)]
 pub(super) struct KillList {
-    kills: Vec<(Kill, bool)>,
-    /// Memos on their way: the number of the reply, what it says, and who waits.
-    under_way: Vec<(u32, KillAsk, Option<Answer>)>,
-    last: u32,
+    /// With each whether the journal has it, and the number of the last memo before it.
+    kills: Vec<(Kill, bool, u64)>,
+    /// Memos on their way: the number of each, what it says, and who waits.
+    under_way: Vec<(u64, KillAsk, Option<Answer>)>,
+    last: u64,
 }
 
 impl KillList {
@@ -134,12 +135,12 @@ impl KillList {
         if let Some(sessions) = sessions {
             known.iter().for_each(|kill| sessions.kill(kill.scope, &kill.name));
         }
-        let kills = known.into_iter().map(|kill| (kill, true)).collect();
+        let kills = known.into_iter().map(|kill| (kill, true, 0)).collect();
         KillList { kills, ..KillList::default() }
     }
 
     pub(super) fn views(&self, sessions: &Sessions) -> Vec<KillView> {
-        let view = |(kill, is_sealed): &(Kill, bool)| KillView {
+        let view = |(kill, is_sealed, _): &(Kill, bool, u64)| KillView {
             kill: kill.clone(),
             is_sealed: *is_sealed,
             sessions: sessions.sessions_of(kill.scope, &kill.name),
@@ -153,7 +154,7 @@ impl KillList {
     }
 
     fn position(&self, scope: KillScope, name: &str) -> Option<usize> {
-        self.kills.iter().position(|(kill, _)| kill.scope == scope && kill.name == name)
+        self.kills.iter().position(|(kill, ..)| kill.scope == scope && kill.name == name)
     }
 
     /// Judges what is asked for.
@@ -186,9 +187,10 @@ impl KillList {
         }
         if let KillAsk::Kill(kill) = &ask {
             sessions.kill(kill.scope, &kill.name);
+            let new = (kill.clone(), false, self.last);
             match self.position(kill.scope, &kill.name) {
-                Some(at) => self.kills[at] = (kill.clone(), false),
-                None => self.kills.push((kill.clone(), false)),
+                Some(at) => self.kills[at] = new,
+                None => self.kills.push(new),
             }
         }
         self.tell(ask, Some(reply), till, door);
@@ -199,8 +201,8 @@ impl KillList {
             KillAsk::Kill(kill) => (Kill::key(kill.scope, &kill.name), kill.to_bytes()),
             KillAsk::Enable(scope, name, _) => (Kill::key(*scope, name), Box::default()),
         };
-        self.last = (self.last + 1) % (1 << 27);
-        let to = Reply { door, index: self.last, entry: ENTRY };
+        self.last += 1;
+        let to = Reply { door, index: index(self.last), entry: ENTRY };
         let told = till.memo(to, Memo { door: OF, key, bytes }, MemoMoney::Without);
         match told {
             Ok(()) => self.under_way.push((self.last, ask, reply)),
@@ -220,9 +222,9 @@ impl KillList {
     }
 
     /// Takes the bank's answer to a memo.
-    fn recorded(&mut self, index: u32, answered: &MemoAnswer, sessions: &mut Sessions) {
-        let Some(at) = self.under_way.iter().position(|one| one.0 == index) else { return };
-        let (_, ask, reply) = self.under_way.swap_remove(at);
+    fn recorded(&mut self, of: u32, answered: &MemoAnswer, sessions: &mut Sessions) {
+        let Some(at) = self.under_way.iter().position(|one| index(one.0) == of) else { return };
+        let (number, ask, reply) = self.under_way.swap_remove(at);
         if let MemoAnswer::Refused(why) = answered {
             // Else nothing can be sealed at the moment, which is told elsewhere.
             if let MemoRefusal::TooLong { .. }
@@ -240,16 +242,26 @@ impl KillList {
                 same.for_each(|one| one.1 = true);
             }
             KillAsk::Enable(scope, name, _) => {
-                // One that came behind this stays.
-                let is_again = |one: &KillAsk| matches!(one, KillAsk::Kill(kill) if kill.scope == *scope && kill.name == *name);
-                if !self.under_way.iter().any(|one| is_again(&one.1)) {
+                if let Some(at) = self.ended(number, *scope, name) {
                     sessions.enable(*scope, name);
-                    self.kills.retain(|(kill, _)| kill.scope != *scope || kill.name != *name);
+                    self.kills.remove(at);
                 }
             }
         }
         answer(reply, Ok(()));
     }
+
+    /// Finds the kill that the memo of this number ends: one that came behind it stays, also where the journal could not take that.
+    fn ended(&self, number: u64, scope: KillScope, name: &str) -> Option<usize> {
+        let is_again = |one: &KillAsk| matches!(one, KillAsk::Kill(kill) if kill.scope == scope && kill.name == name);
+        let at = self.position(scope, name).filter(|at| self.kills[*at].2 < number);
+        at.filter(|_| !self.under_way.iter().any(|one| is_again(&one.1)))
+    }
+}
+
+/// The number of a memo as its reply has it.
+fn index(number: u64) -> u32 {
+    u32::try_from(number % (1 << 27)).unwrap_or(0)
 }
 
 fn not_sealed(ask: &KillAsk) -> FixError {
@@ -323,6 +335,30 @@ mod tests {
             assert_eq!(Kill { reason: kill.reason.clone(), ..read }, kill);
             assert!(fix_store::Checkpoint::from_bytes(&bytes).is_none());
             assert!((0..11).all(|end| Kill::from_bytes(&bytes[..end]).is_none()));
+        }
+    }
+
+    /// The end of a kill that waits for its seal does not end one that came behind it, whether or not the journal took that.
+    #[test]
+    fn the_end_of_a_kill_ends_what_came_before_it() {
+        let (scope, name) = (KillScope::Firm, "ACME");
+        let text = str::to_owned;
+        let kill =
+            Kill { scope, name: text(name), reason: text("why"), who: text("eve"), at_ms: 7 };
+        for (since, told, ends, what) in [
+            (1, None, true, "before the end"),
+            (2, None, false, "behind the end, and not told"),
+            (2, Some(3), false, "behind the end"),
+            (1, Some(3), false, "told again behind the end"),
+        ] {
+            let told = told.map(|number| (number, KillAsk::Kill(kill.clone()), None));
+            let list = KillList {
+                kills: vec![(kill.clone(), false, since)],
+                under_way: told.into_iter().collect(),
+                last: 3,
+            };
+            assert_eq!(list.ended(2, scope, name).is_some(), ends, "{what}");
+            assert_eq!(list.ended(2, scope, "OTHER"), None, "{what}");
         }
     }
 }

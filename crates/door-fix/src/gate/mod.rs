@@ -291,6 +291,7 @@ impl FixDoor {
             venues.extend(numbered.map(|(session, dial)| Venue::new(session, dial)));
             let mut taken_sessions = taken.sessions;
             taken_sessions.set_boot(comparing::boot());
+            taken_sessions.leave_unsaid(comparing::take_unsaid());
             (sessions, asks) = (Some(taken_sessions), Some(taken.asks));
         }
         let kills = KillList::new(std::mem::take(&mut known.kills), sessions.as_mut());

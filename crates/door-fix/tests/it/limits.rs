@@ -37,8 +37,8 @@ pub(crate) struct Gate {
     pub(crate) is_slow: bool,
     /// What it answers to all.
     refuses: Option<NamedRefusal>,
-    /// What a start would say and doubt: whether the files are older than the journal, which start of the machine it is, how many of each.
-    doubts: Vec<(bool, u32, [usize; 2])>,
+    /// What a start would say, doubt and leave unsaid: whether the files are older than the journal, which start of the machine it is, how many of each.
+    doubts: Vec<(bool, u32, [usize; 3])>,
     /// What each session got.
     pub(crate) got: [String; 3],
 }
@@ -190,11 +190,11 @@ impl Gate {
         let (clients, venues) = sessions(version);
         let config = FixSessions::new(clients, venues).unwrap();
         for (is_behind, boot, expected) in std::mem::take(&mut self.doubts) {
-            let Compared { says, doubtful } = self.compared(&config, is_behind, boot);
-            assert_eq!([says.len(), doubtful.len()], expected, "{is_behind} {boot}");
+            let Compared { says, doubtful, unsaid } = self.compared(&config, is_behind, boot);
+            assert_eq!([says.len(), doubtful.len(), unsaid.len()], expected, "{is_behind} {boot}");
         }
-        let Compared { says, doubtful } = self.compared(&config, false, 1);
-        assert_eq!(doubtful, []);
+        let Compared { says, doubtful, unsaid } = self.compared(&config, false, 1);
+        assert_eq!((doubtful.len(), unsaid.len()), (0, 0));
         let mut out = Out::default();
         for mut say in says {
             self.bank.take_named(ledger::Door::Fix, &mut say, &mut out).unwrap();
@@ -475,6 +475,8 @@ fn what_is_refused_says_why() {
         (1, order("B1", "r", 1, "1").replace("55=X|", ""), "|58=Symbol (55): expected one, "),
         (0, "35=E|66=l|".into(), "|58=Unsupported Message Type|372=E|380=3|"),
         (0, "35=U7|".into(), "|58=Unsupported Message Type|372=U7|380=3|"),
+        (0, "35=DJ|".into(), "|58=Unsupported Message Type|372=DJ|380=3|"),
+        (0, sell.replace("44=1|", "44=1|854=0|854=1|"), "|58=a field of the order appears twice"),
     ] {
         gate.says(at, &says);
         let got = gate.took(at);
@@ -580,12 +582,58 @@ fn what_the_venue_reports_is_booked_once() {
     play("dearer than it was held for", &[
         (2, &fill("1", 60, "11", "14=60|").replace("39=1", "39=2"), "free 340.00, settled 600.00, over_settled 60.00"),
     ]);
+    let undated = "35=8|11=a|37=O|150=F|39=1|17=1|32=20|31=9";
+    play("sent again on another day, without its time", &[
+        (2, &format!("{undated}|60=20261120-23:00:00"), "free 420.00, held 400.00, settled 180.00"),
+        (2, &format!("{undated}|122=20261120-23:00:00"), "free 420.00, held 400.00, settled 180.00"),
+        (2, &format!("{undated}|97=Y"), "free 420.00, held 400.00, settled 180.00"),
+    ]);
+    play("a correction that cannot be read, and its sums", &[
+        (2, &one, "free 420.00, held 400.00, settled 180.00"),
+        (2, "35=8|11=a|37=O|150=G|39=1|17=5|19=1|32=30|14=30|6=9", "free 430.00, held 300.00, settled 180.00, inferred 90.00"),
+    ]);
     play("missed, and come later", &[
         (2, "35=8|11=a|37=O|150=I|39=1|14=20|6=9|151=40", "free 420.00, held 400.00, inferred 180.00"),
         (2, &one, "free 420.00, held 400.00, settled 180.00"),
     ]);
+    let of_nobody = |says| format!("35=8|11=z|1=A1|54=1|55=X|37=P|39=1|17=9|19=8|32=2|31=5|14=2|60=20261123-10:00:00|150={says}");
+    let [bust, correction, status] = ["H", "G", "I"].map(of_nobody);
     play("of nobody", &[
+        (2, &bust, "free 400.00, held 600.00"),
+        (2, &correction, "free 400.00, held 600.00"),
+        (2, &status, "free 400.00, held 600.00"),
         (2, "35=8|11=z|1=A1|54=1|55=X|37=P|150=F|39=1|17=9|32=2|31=5|14=2|60=20261123-10:00:00", "free 390.00, held 600.00, unknown_order 10.00"),
+    ]);
+}
+
+#[test]
+#[rustfmt::skip]
+fn what_only_has_the_id_of_an_order_frees_nothing_of_it() {
+    let [b, d] = ["b", "d"].map(|id| order("A1", id, 10, "10").trim_end_matches('|').to_owned());
+    let two = "35=8|11=a|37=O|150=F|39=1|17=2|32=10|31=10.5|60=20261123-10:00:00";
+    for (kind, says) in [("H", "35=H|11=a|54=1|55=X"), ("F", "35=F|11=a|41=a|54=1|55=X"), ("AB", "35=AB|11=a|555=0")] {
+        let rejected = format!("35=3|45=3|58=no|372={kind}");
+        play("what only has its id is rejected", &[
+            (0, says, "free 400.00, held 600.00"),
+            (2, &rejected, "free 400.00, held 600.00"),
+            (2, two, "free 395.00, held 500.00, settled 105.00"),
+        ]);
+    }
+    play("cancels that have its id", &[
+        (0, "35=F|11=a|41=a|54=1|55=X", "free 400.00, held 600.00"),
+        (2, "35=9|11=a|41=a|37=O|39=0|434=1|102=0", "free 400.00, held 600.00"),
+        (0, &b, "free 300.00, held 700.00"),
+        (0, "35=F|11=a|41=b|54=1|55=X", "free 300.00, held 700.00"),
+        (2, "35=8|11=a|41=b|37=P|150=4|39=4|14=0|151=0", "free 400.00, held 600.00"),
+        (2, "35=8|11=a|37=O|150=4|39=4|14=0|151=0", "free 1000.00"),
+        (0, &d, "free 900.00, held 100.00"),
+        (0, "35=F|11=a|41=d|54=1|55=X", "free 900.00, held 100.00"),
+        (2, "35=8|11=a|37=O|150=F|39=1|17=4|32=1|31=10|60=20261123-10:00:00", "free 890.00, held 100.00, late 10.00"),
+    ]);
+    play("a duplicate of what the venue has", &[
+        (2, "35=8|11=a|37=O|150=0|39=0|14=0", "free 400.00, held 600.00"),
+        (2, "35=8|11=a|37=NONE|150=8|39=8|103=6|14=0|151=0", "free 400.00, held 600.00"),
+        (2, two, "free 395.00, held 500.00, settled 105.00"),
     ]);
 }
 
@@ -624,6 +672,15 @@ fn a_replace_is_held_at_its_worst_until_the_venue_has_answered() {
         (0, "35=F|11=d|41=a|54=1|55=X", "free 300.00, held 700.00"),
         (2, "35=8|11=d|41=a|37=O|150=4|39=4|14=0|151=0", "free 1000.00"),
     ]);
+    let good = |tif| format!("{}|59={tif}", replace("b", "a", 60, "10"));
+    for (sent, says, after) in [(good("1"), "", "free 400.00, held 600.00"), (good("6"), "", "free 400.00, held 600.00"),
+        (good("0"), "", "free 1000.00"), (good("1"), "|59=0", "free 1000.00"), (good("0"), "|59=1", "free 400.00, held 600.00")] {
+        play("done for the day, and good beyond it", &[
+            (0, &sent, "free 400.00, held 600.00"),
+            (2, &format!("35=8|11=b|41=a|37=O|150=5|39=0|38=60|44=10|14=0|151=60{says}"), "free 400.00, held 600.00"),
+            (2, "35=8|11=b|37=O|150=3|39=3|14=0|151=0", after),
+        ]);
+    }
     play("after it was dearer than it was held for, and one that did not come", &[
         (2, "35=8|11=a|37=O|150=F|39=1|17=1|32=58|31=11|14=58|60=20261123-10:00:00", "free 342.00, held 20.00, settled 600.00, over_settled 38.00"),
         (0, &replace("b", "a", 70, "10"), "free 242.00, held 120.00, settled 638.00"),
@@ -781,7 +838,64 @@ fn what_no_book_can_say_stays_as_it_is() {
     gate.answer();
     assert_eq!(gate.books(1), "free 300.00, held 700.00");
     // A fact for the one, a fact and an end for the other; of a written book the machine may have lost the other; an old one knows nothing.
-    gate.doubts = vec![(false, 1, [3, 0]), (false, 2, [1, 1]), (true, 1, [0, 2])];
+    gate.doubts = vec![(false, 1, [3, 0, 0]), (false, 2, [1, 1, 0]), (true, 1, [0, 2, 0])];
     let gate = gate.after_a_kill("FIX.4.4");
     assert_eq!(gate.books(1), "free 420.00, held 400.00, settled 180.00");
+}
+
+/// The ledger ended the hold of an order as its book forgot it, and the book has lost that.
+#[test]
+fn what_the_ledger_may_have_ended_is_not_booked_again() {
+    let fill = "35=8|11=a|37=O|150=F|39=1|17=1|32=20|31=9|14=20|60=20261123-10:00:00|";
+    for (says, doubts) in [
+        ("", [(false, 1, [1, 0, 0]), (false, 2, [1, 0, 0]), (true, 1, [0, 0, 1])]),
+        ("|150=4|39=4|14=20", [(false, 1, [1, 0, 0]), (false, 2, [0, 0, 1]), (true, 1, [0, 0, 1])]),
+    ] {
+        let mut gate = Gate::new("FIX.4.4");
+        gate.says(0, &order("A1", "a", 60, "10"));
+        gate.says(VENUE, fill);
+        if !says.is_empty() {
+            gate.says(VENUE, &format!("35=8|11=a|37=O{says}|"));
+        }
+        let (mut hold, mut out) = (gate.bank.named_holds().next().unwrap(), Out::default());
+        hold.legs.iter_mut().for_each(|leg| leg.amounts.hold = ledger::Amount::ZERO);
+        let mut end = ledger::NamedSay::end(hold.key);
+        gate.bank.state_named(hold, &mut out).unwrap();
+        gate.bank.take_named(ledger::Door::Fix, &mut end, &mut out).unwrap();
+        gate.doubts = doubts.into();
+        gate.after_a_kill("FIX.4.4");
+    }
+}
+
+/// Each has 2 s from when it came, so that a cancel behind all of them waits no longer.
+#[test]
+fn replaces_that_wait_delay_a_cancel_behind_them_together() {
+    let mut gate = Gate::new("FIX.4.4");
+    gate.says(0, &order("A1", "a", 60, "10"));
+    gate.got = Default::default();
+    gate.is_slow = true;
+    let replace = |id| format!("35=G|11={id}|41=a|38=61|40=2|44=10|54=1|55=X|");
+    ["b", "c", "d"].into_iter().for_each(|id| gate.says(0, &replace(id)));
+    let cancel = "35=F|11=e|41=a|54=1|55=X|";
+    gate.says(0, cancel);
+    let line = gate.lines[0];
+    gate.got[0] = gate.desk.waits(line, 2_000);
+    gate.turn();
+    assert_eq!(gate.took(VENUE), cancel);
+    assert_eq!(gate.took(0).matches("|58=the limits were not checked in time").count(), 3);
+    // One whose turn comes at last has had its time, too.
+    gate.says(0, &replace("f"));
+    gate.desk.advance(1_500);
+    gate.says(0, &replace("g"));
+    gate.says(0, cancel);
+    gate.got[0] = gate.desk.waits(line, 500);
+    gate.got[0] += &gate.desk.waits(line, 1_500);
+    gate.turn();
+    assert_eq!(gate.took(0).matches("|58=the limits were not checked in time").count(), 2);
+    gate.is_slow = false;
+    gate.turn();
+    assert_eq!(
+        (gate.books(1), gate.desk.door.has_sayings()),
+        ("free 400.00, held 600.00".into(), false)
+    );
 }
