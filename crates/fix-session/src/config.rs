@@ -88,7 +88,7 @@ pub struct SessionConfig {
     /// When the session is open, and when its numbers begin again.
     pub schedule: Schedule,
     /// How many application messages of the peer are taken in any 1,000 ms; 0 for any number. Those above it are answered with a
-    /// BusinessMessageReject, also those that come in a burst because a gap was closed.
+    /// BusinessMessageReject, also those that come in a burst because a gap was closed; cancels of a client, and reports of a venue, never.
     pub throttle_per_s: u32,
     /// How far SendingTime (52) may be from this side's clock, seconds; 0 for any distance.
     pub max_latency_s: u32,

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use fix::Message;
 
 use crate::compose::Fields;
+use crate::config::Role;
 use crate::judge::way_back;
 use crate::session::Session;
 use crate::store::MessageStore;
@@ -47,14 +48,18 @@ impl Throttle {
 
 impl Session {
     /// Reports whether a message of the application is within the rate, and refuses it if not. Requests to cancel (F, q) always pass,
-    /// and do not count.
+    /// and do not count; so do a venue's reports of executions and refusals (8, 9, j), because what happened cannot be refused.
     pub(crate) fn is_within_rate<S: MessageStore>(
         &mut self,
         message: &Message<'_>,
         seq: u64,
         turn: &mut Turn<'_, S>,
     ) -> bool {
-        if matches!(message.msg_type(), b"F" | b"q") || self.throttle.takes(turn.now.ms) {
+        let always = match self.config.role {
+            Role::Initiator => matches!(message.msg_type(), b"8" | b"9" | b"j"),
+            Role::Acceptor => matches!(message.msg_type(), b"F" | b"q"),
+        };
+        if always || self.throttle.takes(turn.now.ms) {
             return true;
         }
         turn.out.notices.push(Notice::RateExceeded { seq });

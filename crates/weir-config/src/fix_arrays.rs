@@ -17,7 +17,7 @@ entry! {
         next_expected: bool = false, " NextExpectedMsgSeqNum (789) is sent and acted upon; FIX.4.2 has none.";
         resend_chunk: u64 = 0, " How many messages one ResendRequest asks for; 0 = all that are missing.";
         schedule: String = String::new(), " When the session is open: \"mon-fri 08:00-17:00 Europe/London\", or \"daily 17:00 America/New_York\" for one that only begins anew then; empty: always.";
-        throttle_per_s: u32 = 0, " Application messages taken in any second; those above it are answered j 380=0; 0 = no limit.";
+        throttle_per_s: u32 = 0, " Application messages taken in any second, but for cancels (F, q), which are always taken; those above it are answered j 380=0; 0 = no limit.";
         durability: Durability = Durability::Sealed, " When an answer may leave: \"written\", its message is in the file (a crash of the process loses nothing), or \"sealed\", it is on the disk.";
         max_latency_s: u32 = 120, " How far SendingTime (52) may be from our clock, seconds; 0 = any distance.";
         validation: Checks = Checks::Full, " What is checked of a message: \"off\", \"structure\" or \"full\" (the dictionary of the version).";
@@ -55,7 +55,7 @@ entry! {
         next_expected: bool = false, " NextExpectedMsgSeqNum (789) is sent and acted upon; FIX.4.2 has none.";
         resend_chunk: u64 = 0, " How many messages one ResendRequest asks for; 0 = all that are missing.";
         schedule: String = String::new(), " When the session is open, as of `fix.session`.";
-        throttle_per_s: u32 = 0, " Application messages taken in any second; 0 = no limit.";
+        throttle_per_s: u32 = 0, " Application messages taken in any second, but for reports and refusals (8, 9, j), which are always taken; 0 = no limit.";
         durability: Durability = Durability::Sealed, " When what we send may leave: \"written\" or \"sealed\", as of `fix.session`.";
         max_latency_s: u32 = 120, " How far SendingTime (52) may be from our clock, seconds; 0 = any distance.";
         validation: Checks = Checks::Off, " What is checked of a message: \"off\", \"structure\" or \"full\".";

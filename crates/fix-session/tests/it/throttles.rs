@@ -1,6 +1,6 @@
 //! The rate of application messages, and refusals of the business level (rows A2, A4).
 
-use fix_session::{MessageStore, Notice};
+use fix_session::{MessageStore, Notice, Role};
 
 use crate::desk::Desk;
 
@@ -19,6 +19,20 @@ fn messages_above_the_rate_are_refused_and_cancels_pass() {
     assert_eq!(desk.taken.messages, ["2 a", "3 b", "5 d", "6 e", "9 g"]);
     assert_eq!(desk.store.next_in(), 10);
     assert!(desk.notices.contains(&Notice::RateExceeded { seq: 8 }));
+}
+
+#[test]
+fn reports_of_a_venue_pass_at_any_rate() {
+    let mut desk = Desk::with(|config| {
+        (config.role, config.throttle_per_s) = (Role::Initiator, 1);
+    });
+    desk.connect();
+    desk.gets("35=A|34=1|98=0|108=30|");
+    for (seq, report) in (2..).zip(["8", "8", "9", "j", "8"]) {
+        assert_eq!(desk.gets(&format!("35={report}|34={seq}|11=a|")), "");
+    }
+    assert_eq!(desk.gets("35=B|34=7|11=a|"), "");
+    assert!(desk.gets("35=B|34=8|11=b|").contains("Message rate exceeded"));
 }
 
 #[test]
