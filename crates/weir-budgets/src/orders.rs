@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use gate_orders::{LEGS_MAX, Leg};
 use ledger::Status;
+use ledger::spec::LEVELS_MAX;
 use money::Unit;
 use serde_json::{Map, Value};
 use weir_config::config::Config;
@@ -284,6 +285,8 @@ pub struct OrderIndex {
     shapes: Vec<[u32; 5]>,
     /// By the numbers of the texts and the side.
     legs: HashMap<[u32; 5], Vec<Leg>>,
+    /// Bound budgets above bound ones. What is held in a budget is held in those above it, so an order names only the lowest.
+    above: HashMap<u64, Vec<u64>>,
 }
 
 fn shape_of(key: [u32; 5]) -> [u32; 5] {
@@ -340,6 +343,9 @@ impl OrderIndex {
                 legs.extend(self.legs.get(&key).into_iter().flatten());
             }
         }
+        let above = legs.iter().filter_map(|leg| self.above.get(&leg.budget));
+        let above: Vec<u64> = above.flatten().copied().collect();
+        legs.retain(|leg| !above.contains(&leg.budget));
         let found = legs.len();
         if (1..=LEGS_MAX).contains(&found) {
             legs.sort_unstable_by_key(|leg| leg.budget);
@@ -364,18 +370,18 @@ impl Bindings {
         &self.index
     }
 
-    /// Takes over what these budgets bind, and no others; ended ones bind nothing.
-    pub fn replace(&mut self, budgets: &[Budget]) {
+    /// Takes over what these budgets bind, and no others; ended ones bind nothing. `parent` tells which budget is above one.
+    pub fn replace(&mut self, budgets: &[Budget], parent: impl Fn(u64) -> Option<u64>) {
         let bound = budgets.iter().filter_map(|budget| Some((budget.spec.id, bound(budget)?)));
         let bound = bound.collect();
         if self.bound != bound {
             self.bound = bound;
-            self.make_index();
+            self.make_index(parent);
         }
     }
 
     /// Takes over what some budgets bind, and reports whether that is another than before.
-    pub fn amend(&mut self, budgets: &[Budget]) -> bool {
+    pub fn amend(&mut self, budgets: &[Budget], parent: impl Fn(u64) -> Option<u64>) -> bool {
         let mut is_changed = false;
         for budget in budgets {
             let (id, now) = (budget.spec.id, bound(budget));
@@ -386,14 +392,20 @@ impl Bindings {
             }
         }
         if is_changed {
-            self.make_index();
+            self.make_index(parent);
         }
         is_changed
     }
 
-    fn make_index(&mut self) {
+    fn make_index(&mut self, parent: impl Fn(u64) -> Option<u64>) {
         let all = self.bound.iter().map(|(id, (orders, unit))| (&**orders, *id, *unit));
-        self.index = Arc::new(OrderIndex::of(all));
+        let mut index = OrderIndex::of(all);
+        index.above.extend(self.bound.keys().filter_map(|id| {
+            let above = std::iter::successors(parent(*id), |id| parent(*id)).take(LEVELS_MAX);
+            let above: Vec<u64> = above.filter(|id| self.bound.contains_key(id)).collect();
+            (!above.is_empty()).then_some((*id, above))
+        }));
+        self.index = Arc::new(index);
     }
 }
 
@@ -510,7 +522,7 @@ mod tests {
             |account, side| OrderKeys { account, session: b"s", firm: b"", symbol: b"X", side };
         let found = |all: &[Budget], keys: &OrderKeys<'_>| {
             let (mut bindings, mut legs) = (Bindings::default(), Vec::new());
-            bindings.replace(all);
+            bindings.replace(all, |_| None);
             let found = bindings.index().bind(keys, &mut legs);
             (found, legs.iter().map(|leg| leg.budget).collect::<Vec<_>>())
         };
@@ -534,14 +546,14 @@ mod tests {
     fn a_changed_binding_makes_another_index_and_nothing_else_does() {
         let (mut bindings, mut all) =
             (Bindings::default(), budgets(&[json!("account=A"), json!("side=buy"), Value::Null]));
-        bindings.replace(&all);
+        bindings.replace(&all, |_| None);
         let first = Arc::clone(bindings.index());
-        bindings.replace(&all);
+        bindings.replace(&all, |_| None);
         all[0].spec.limit = ledger::Amount::new(7);
-        assert!(!bindings.amend(&all) && Arc::ptr_eq(&first, bindings.index()));
+        assert!(!bindings.amend(&all, |_| None) && Arc::ptr_eq(&first, bindings.index()));
         all[0].orders = None;
         all[2].orders = Some(Arc::new(of(&json!("symbol=X"))));
-        assert!(bindings.amend(&all[..1]) && bindings.amend(&all[2..]));
+        assert!(bindings.amend(&all[..1], |_| None) && bindings.amend(&all[2..], |_| None));
         let mut legs = Vec::new();
         let order =
             OrderKeys { account: b"A", session: b"", firm: b"", symbol: b"X", side: Side::Buy };
@@ -554,8 +566,38 @@ mod tests {
             "who has it keeps it"
         );
         all[1].spec.status = Status::Ended;
-        bindings.replace(&all[..2]);
+        bindings.replace(&all[..2], |_| None);
         assert_eq!(bindings.index().bind(&order, &mut legs), Err(Unbound::NoBudget));
+    }
+
+    /// 3 is below 2, which binds nothing, below 1, below 0; 4 is beside them.
+    #[test]
+    fn an_order_is_held_in_the_lowest_of_its_budgets_and_so_once_in_those_above() {
+        let all = ["account=A", "side=buy", "", "symbol=X", "firm=F"];
+        let all = budgets(&all.map(|text| if text.is_empty() { Value::Null } else { json!(text) }));
+        let parent = |id: u64| id.checked_sub(1).filter(|_| id < 4);
+        let mut bindings = Bindings::default();
+        bindings.replace(&all, parent);
+        let mut legs = Vec::new();
+        let order = |account, firm, symbol| OrderKeys {
+            account,
+            session: b"s",
+            firm,
+            symbol,
+            side: Side::Buy,
+        };
+        for (order, expected) in [
+            (order(b"A", b"F", b"X"), vec![3, 4]),
+            (order(b"A", b"", b"X"), vec![3]),
+            (order(b"A", b"F", b"Y"), vec![1, 4]),
+            (OrderKeys { side: Side::Sell, ..order(b"A", b"", b"Y") }, vec![0]),
+        ] {
+            bindings.index().bind(&order, &mut legs).unwrap();
+            let found: Vec<u64> = legs.iter().map(|leg| leg.budget).collect();
+            assert_eq!(found, expected, "{order:?}");
+        }
+        assert!(bindings.amend(&budgets(&[Value::Null]), parent), "it binds nothing any more");
+        assert_eq!(bindings.index().above[&3], [1]);
     }
 
     fn side() -> impl Strategy<Value = Side> {

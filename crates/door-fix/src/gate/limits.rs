@@ -224,7 +224,7 @@ mod tests {
         let lines = budgets::file_of("b.jsonl".as_ref(), FILE.as_bytes()).unwrap().lines;
         let all: Vec<_> = lines.into_iter().map(|line| line.budget).collect();
         let (mut bindings, mut legs) = (Bindings::default(), Vec::new());
-        bindings.replace(&all);
+        bindings.replace(&all, |_| None);
         let order =
             OrderKeys { account: b"A1", session: b"s", firm: b"", symbol: b"X", side: Side::Buy };
         bindings.index().bind(&order, &mut legs).unwrap();

@@ -20,6 +20,8 @@ const BUDGETS: &str = r#"{"id":1,"limit":"1000","orders":{"account":"A1"}}
 {"id":2,"limit":"1500","orders":{"firm":"ACME"}}
 {"id":3,"unit":"count","limit":"500","orders":{"symbol":"X","side":"sell"}}
 {"id":4,"limit":"100","orders":{"session":"B","symbol":"EU"},"unit":"EUR"}
+{"id":5,"limit":"300","orders":{"symbol":"P"}}
+{"id":6,"limit":"1000","parent":5,"orders":{"account":"P1"}}
 "#;
 /// The sessions, by number.
 const NAMES: [&str; 3] = ["A", "B", "VENUE"];
@@ -73,7 +75,8 @@ fn desk(root: &std::path::Path, version: &'static str) -> Desk<FileStores<Number
     let lines = budgets::file_of("b.jsonl".as_ref(), BUDGETS.as_bytes()).unwrap().lines;
     let all: Vec<_> = lines.into_iter().map(|line| line.budget).collect();
     let mut bindings = Bindings::default();
-    bindings.replace(&all);
+    let parent = |id| all.iter().find(|one| one.spec.id == id).and_then(|one| one.spec.parent);
+    bindings.replace(&all, parent);
     desk.door.set_orders(Arc::clone(bindings.index()));
     desk.door.set_boot(1);
     desk
@@ -258,6 +261,22 @@ fn a_limit_holds_over_all_sessions_and_each_leg_of_an_order_or_none() {
     assert_eq!(gate.took(VENUE), order("A2", "d", 50, "10"));
     assert!(gate.took(1).contains("|11=e|") && gate.took(0).is_empty());
     assert_eq!(gate.books(2), "free 400.00, held 1100.00");
+}
+
+/// A budget and its parent both bind the order.
+#[test]
+fn an_order_is_held_once_in_a_budget_above_its_own_and_keeps_its_limit() {
+    let mut gate = Gate::new("FIX.4.4");
+    let order = |id, quantity| order("P1", id, quantity, "10").replace("55=X", "55=P");
+    gate.says(0, &order("a", 20));
+    let held = [2, 5, 6].map(|id| gate.books(id));
+    assert_eq!(
+        held,
+        ["free 1300.00", "free 100.00", "free 800.00"].map(|free| format!("{free}, held 200.00"))
+    );
+    gate.says(0, &order("b", 11));
+    assert!(gate.took(0).contains("|11=b|14=0|37=NONE|38=11|39=8|"));
+    assert_eq!([2, 5, 6].map(|id| gate.books(id)), held);
 }
 
 #[test]

@@ -823,7 +823,8 @@ impl BankThread {
             // Budgets that an earlier run knew have not changed, but their purses are empty.
             self.bank.open_all(&mut out);
         }
-        self.bindings.replace(&budgets);
+        let parent = |id| self.bank.slot(id).and_then(|slot| self.bank.spec(slot).parent);
+        self.bindings.replace(&budgets, parent);
         self.take_plans(budgets, &edited);
         self.campaign_index = campaign_index;
         self.snapshot += 1;
@@ -845,7 +846,8 @@ impl BankThread {
         let mut out = Out::default();
         self.note(reason, &mut out);
         self.bank.amend(&specs, &mut out).map_err(Refusal::Specs)?;
-        let binds = self.bindings.amend(&budgets);
+        let parent = |id| self.bank.slot(id).and_then(|slot| self.bank.spec(slot).parent);
+        let binds = self.bindings.amend(&budgets, parent);
         self.take_plans(budgets, &edited);
         if renames || binds {
             // Workers look handles and bindings up in their snapshot, which never changes.
