@@ -100,12 +100,12 @@ class Node:
         self.spend = ""
         self.process: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> None:
+    def start(self, takeover: str = "auto") -> None:
         any_port = [part for door in ("batch", "openrtb", "spend", "admin") for part in (f"--{door}", "127.0.0.1:0")]
         command = [self.weir, "run", "--config", str(self.folder / "weir.toml"), "--log", self.log, "--data", str(self.data)]
         self.spend = ""
         with self.out.open("wb") as out, (self.folder / f"{self.name}.err").open("ab") as err:
-            env = os.environ | {"WEIR_CLUSTER__NODE": self.name}
+            env = os.environ | {"WEIR_CLUSTER__NODE": self.name, "WEIR_CLUSTER__TAKEOVER": takeover}
             self.process = subprocess.Popen(command + any_port, stdout=out, stderr=err, env=env)
 
     def lines(self) -> dict[str, str]:
@@ -131,6 +131,11 @@ class Node:
         process = self.process
         assert process is not None
         return until(f"the end of {self.name}", process.poll)
+
+    def take_over(self) -> None:
+        admin = self.lines()["admin"].removeprefix("http://").rstrip("/")
+        command = [self.weir, "cluster", "take-over", "--target", admin, "--why", "a test"]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
     def cluster(self) -> dict[str, object]:
         with urllib.request.urlopen(f"{self.lines()['admin']}v1/cluster", timeout=5) as answer:
@@ -256,6 +261,24 @@ def steps(servers: Servers, a: Node, b: Node, callers: Callers) -> None:
     a.spend = ""
     callers.go_on()
     row("a clean stop hands over", began)
+    a.start("manual")
+    a.says("standby")
+    began = time.monotonic()
+    b.signal(signal.SIGKILL)
+    b.ends()
+    b.spend = ""
+    time.sleep(5)
+    assert "ready" not in a.lines(), "a node that is to be told began by itself"
+    a.take_over()
+    a.says("ready")
+    callers.go_on()
+    row("the bank is killed, and a node is told", began)
+    b.start()
+    b.says("standby")
+    a.signal(signal.SIGTERM)
+    b.says("ready")
+    a.ends()
+    a.spend = ""
     began = time.monotonic()
     leader = servers.leader("WEIR_weir")
     servers.kill(leader)

@@ -24,6 +24,8 @@ const FIRST_RECORD: &str = "Weir-First-Record";
 const CLIENT: &str = "weir";
 /// A server that does not answer in this time is left for another one.
 const PING: Duration = Duration::from_millis(500);
+/// A reader that fails is made anew so often, each time after the time of an answer.
+const READS: u32 = 5;
 /// Entries that are fetched at once.
 const FETCHED_MAX: usize = 64;
 /// The engine forgets a reader that has not fetched for so long.
@@ -182,6 +184,33 @@ impl Engine for JetStream {
         from: u64,
         each: &mut dyn FnMut(u64, &[u8]) -> ControlFlow<()>,
     ) -> Result<(), String> {
+        // A reader that was made just now may not be there yet, and one whose server ends is gone.
+        let (mut next, mut tries) = (from, 0..READS);
+        loop {
+            let read = self.read(next, &mut |number, bytes| {
+                next = number + 1;
+                each(number, bytes)
+            });
+            if read.is_ok() || tries.next().is_none() {
+                return read;
+            }
+            std::thread::sleep(self.servers.answer);
+        }
+    }
+
+    fn monitors(&mut self) -> Vec<(String, Result<String, String>)> {
+        let page = |address: &String| (address.clone(), self.monitor(address));
+        self.servers.monitors.iter().map(page).collect()
+    }
+}
+
+impl JetStream {
+    /// Reads entries with one reader.
+    fn read(
+        &self,
+        from: u64,
+        each: &mut dyn FnMut(u64, &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), String> {
         let (stream, answer) = (&self.stream, self.servers.answer);
         self.runtime.block_on(async {
             let reader = pull::Config {
@@ -210,11 +239,6 @@ impl Engine for JetStream {
                 }
             }
         })
-    }
-
-    fn monitors(&mut self) -> Vec<(String, Result<String, String>)> {
-        let page = |address: &String| (address.clone(), self.monitor(address));
-        self.servers.monitors.iter().map(page).collect()
     }
 }
 

@@ -41,6 +41,16 @@ impl BeginError {
         }
     }
 
+    /// Could the start not read the log for want of an answer? Nothing was begun then.
+    pub fn is_silence(&self) -> bool {
+        match self {
+            BeginError::Log(error) | BeginError::CatchUp(CatchUpError::Log(error)) => {
+                matches!(error.fault, LogFault::Away(_))
+            }
+            _ => false,
+        }
+    }
+
     /// Is there no such stream?
     pub fn is_no_stream(&self) -> bool {
         matches!(self, BeginError::Log(ClusterError { fault: LogFault::NoStream, .. }))

@@ -7,6 +7,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use access::{LiveTokens, OriginGuard};
+use axum::body::Bytes;
+use axum::extract::Extension;
 use axum::http::HeaderValue;
 use axum::response::Response;
 use axum::{Router, middleware};
@@ -23,6 +25,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::api::{self, App};
 use crate::assets::Asset;
+use crate::auth::Who;
 use crate::cluster::Cluster;
 use crate::guard::{Gate, guard, harden};
 use crate::history::{History, HistoryError};
@@ -119,7 +122,7 @@ struct Opened {
 pub struct Standby(Opened);
 
 impl Standby {
-    /// Opens it. `cluster` is asked for each call.
+    /// Opens it. `cluster` is asked for each call; `take_over` hears who has the node take over, and why.
     ///
     /// # Errors
     /// See [`StartError`]; nothing runs then.
@@ -127,13 +130,25 @@ impl Standby {
         listener: TcpListener,
         options: Options,
         cluster: impl Fn() -> Cluster + Clone + Send + Sync + 'static,
+        take_over: impl Fn(&str, &str) + Clone + Send + Sync + 'static,
     ) -> Result<Standby, StartError> {
         let why = "this node stands by: another one is the bank of its cluster; GET /v1/cluster";
         let not_ready = move || std::future::ready(Problem::new(Kind::NotReady, why));
-        let told = move || std::future::ready(axum::Json(cluster()));
+        let told = {
+            let cluster = cluster.clone();
+            move || std::future::ready(axum::Json(cluster()))
+        };
+        let begun = move |Extension(who): Extension<Who>, body: Bytes| {
+            let why = why_of(&body);
+            std::future::ready(why.map(|why| {
+                take_over(&who.name, &why);
+                axum::Json(cluster())
+            }))
+        };
         let routes = Router::new()
             .route("/healthz", axum::routing::get(|| std::future::ready("ok\n")))
             .route("/v1/cluster", axum::routing::get(told))
+            .route("/v1/cluster/take-over", axum::routing::post(begun))
             .fallback(not_ready);
         Opened::start(listener, options, routes, None, watch::channel(false)).map(Standby)
     }
@@ -143,6 +158,22 @@ impl Standby {
     pub fn address(&self) -> SocketAddr {
         self.0.address
     }
+}
+
+/// Why somebody has a node take over.
+fn why_of(body: &[u8]) -> Result<String, Problem> {
+    let found: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
+    let why = found["why"].as_str().unwrap_or_default();
+    let is_text = (3..=500).contains(&why.chars().count()) && !why.chars().any(char::is_control);
+    let wrong = || {
+        Problem::at(
+            Kind::Unfit,
+            "why",
+            why,
+            "3 to 500 characters, as in {\"why\":\"the bank's machine is gone\"}",
+        )
+    };
+    is_text.then(|| why.to_string()).ok_or_else(wrong)
 }
 
 impl Opened {

@@ -376,7 +376,7 @@ config! {
         lease_ms: u64 = 15_000, [1_000..=600_000], " A bank that the log has not answered for this long grants nothing, milliseconds; at least twice `beat_ms`. Who takes over sets its purses aside for as long.";
         beat_ms: u64 = 500, [50..=60_000], " A bank that has appended nothing for this long appends a beat, milliseconds.";
         takeover_ms: u64 = 3_000, [500..=600_000], " A standby takes over once nothing was appended for this long, milliseconds; more than twice `beat_ms`.";
-        takeover: Takeover = Takeover::Auto, " \"auto\", or \"manual\": only after the bank has stopped cleanly.";
+        takeover: Takeover = Takeover::Auto, " \"auto\", or \"manual\": only after the bank has stopped cleanly, or when told with `weir cluster take-over`.";
         clock_error_ms: u64 = 500, [0..=60_000], " How far the clocks of two nodes may be apart, milliseconds.";
     }
     pacing ("The slow loop that steers the plans.") {

@@ -184,14 +184,15 @@ pub struct Heard {
 }
 
 /// Stands by until no bank speaks in the log: it stopped cleanly, nothing was appended for `cluster.takeover_ms`, or there never was one. False if
-/// it was told to stop before. Where the log is on the own disk there is nothing to wait for. `hear` is told what is known.
+/// it was told to stop before. Where the log is on the own disk there is nothing to wait for. `hear` is told what is known, and says whether to take over
+/// at once.
 ///
 /// # Errors
 /// What waiting does not mend: no such stream, another secret, an entry of a later version.
 pub fn stand_by(
     config: &Config,
     is_stop: &dyn Fn() -> bool,
-    hear: &dyn Fn(Heard),
+    hear: &dyn Fn(Heard) -> bool,
 ) -> Result<bool, StartError> {
     let c = &config.cluster;
     if c.log.is_empty() {
@@ -221,8 +222,7 @@ pub fn stand_by(
             heard.position = (tip.record, tip.entry);
         }
         (heard.lag_ms, heard.since_ms) = (listening.silent_ms(now_ms), now_ms - turned_ms);
-        hear(heard);
-        if is_over {
+        if hear(heard) || is_over {
             tracing::info!(record = heard.position.0, "no bank speaks in the log: taking over");
             return Ok(true);
         }

@@ -102,10 +102,11 @@ pub enum StartError {
 }
 
 impl StartError {
-    /// Did another node begin a run of the log first?
+    /// Does the node stand by again: another one began a run of the log first, or the log did not answer?
     #[must_use]
-    pub fn is_replaced(&self) -> bool {
-        matches!(self, StartError::Log(BeginError::Replaced))
+    pub fn stands_by(&self) -> bool {
+        let StartError::Log(error) = self else { return false };
+        error.is_silence() || matches!(error, BeginError::Replaced)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -258,10 +259,19 @@ pub fn stand_by(
     let latest = move || {
         of_standby(&of, node.clone(), *shared.lock().unwrap_or_else(PoisonError::into_inner))
     };
-    let door = watch::Standby::start(admin::bind(address)?, options, latest)?;
+    let is_told = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&is_told);
+    let take_over = move |who: &str, why: &str| {
+        tracing::warn!(who, why, "told to take over");
+        told.store(true, Relaxed);
+    };
+    let door = watch::Standby::start(admin::bind(address)?, options, latest, take_over)?;
     say(&format!("{} {}://{}/", ADMIN.name, config.admin_scheme(), door.address()));
     say("standby");
-    let hear = |now| *heard.lock().unwrap_or_else(PoisonError::into_inner) = now;
+    let hear = |now| {
+        *heard.lock().unwrap_or_else(PoisonError::into_inner) = now;
+        is_told.load(Relaxed)
+    };
     Ok(weir_node::cluster::stand_by(config, is_stop, &hear)?)
 }
 

@@ -24,8 +24,22 @@ enum ClusterCommand {
         after_help = "Example: weir cluster init --config weir.toml --log nats://a:4222,b:4222,c:4222\n\nDone twice, it only judges. Stop the node of the data folder before."
     )]
     Init(InitArgs),
+    /// Have a node that stands by take over now, without waiting for silence
+    #[command(
+        after_help = "Example: weir cluster take-over --target b:7780 --why \"the bank's machine is gone\"\n\nFor a bank that is gone, with cluster.takeover = \"manual\". One that is alive and has work stays the bank: stop it, and a\nstandby takes over at once. The caller needs the role operate."
+    )]
+    TakeOver(TakeOverArgs),
     /// Show how a node stands: bank or standby, where the log ends, whether it answers
     Status(ClusterStatusArgs),
+}
+
+#[derive(Args, Debug)]
+struct TakeOverArgs {
+    #[command(flatten)]
+    node: Options,
+    /// The reason, for the node's log
+    #[arg(long, value_name = "TEXT")]
+    why: String,
 }
 
 #[derive(Args, Debug)]
@@ -77,7 +91,9 @@ pub fn begin(
             return Ok(None);
         }
         match Node::start_permitted(config, permits, docs, source()) {
-            Err(StartError::Engine(error)) if error.is_replaced() => {}
+            Err(StartError::Engine(error)) if error.stands_by() => {
+                eprintln!("weir: {error}: standing by");
+            }
             started => return started.map(Some),
         }
     }
@@ -91,6 +107,14 @@ pub fn main(args: &ClusterArgs, out: &mut impl Write) -> Result<(), String> {
     match &args.command {
         ClusterCommand::Init(args) => init(args, out),
         ClusterCommand::Status(args) => status(args, out),
+        ClusterCommand::TakeOver(args) => {
+            let client = args.node.open().map_err(|error| error.to_string())?;
+            let body = serde_json::json!({ "why": args.why });
+            let told = client.post_json("/v1/cluster/take-over", &body);
+            let _ = told.map_err(|error| error.to_string())?;
+            let _ = writeln!(out, "it takes over: weir cluster status shows how it went");
+            Ok(())
+        }
     }
 }
 

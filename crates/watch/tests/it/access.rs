@@ -160,7 +160,12 @@ fn a_standby_tells_how_its_cluster_is_and_nothing_else() {
     };
     let folder = tempfile::tempdir().unwrap();
     let listener = || TcpListener::bind("127.0.0.1:0").unwrap();
-    let door = Standby::start(listener(), options(&folder), told).unwrap();
+    let heard = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let hear = {
+        let heard = Arc::clone(&heard);
+        move |who: &str, why: &str| heard.lock().unwrap().push(format!("{who}: {why}"))
+    };
+    let door = Standby::start(listener(), options(&folder), told, hear.clone()).unwrap();
     for (path, status) in
         [("/healthz", 200), ("/readyz", 503), ("/v1/budgets", 503), ("/v1/cluster", 200)]
     {
@@ -170,9 +175,15 @@ fn a_standby_tells_how_its_cluster_is_and_nothing_else() {
         "position": {"record": 811, "entry": 204}, "lag_ms": 120, "lease_ms": 15_000,
         "log": {"state": "up", "since_ms": 4_000}, "not_carried": ["profiles"]});
     assert_eq!(get("/v1/cluster").send(door.address()).json(), expected);
+    let take_over = |why| call("POST", "/v1/cluster/take-over").json(&json!({ "why": why }));
+    for (why, status) in [("no", 422), ("a\u{7}bel", 422), ("its machine is gone", 200)] {
+        assert_eq!(take_over(why).send(door.address()).status, status, "{why}");
+    }
+    assert_eq!(*heard.lock().unwrap(), ["local: its machine is gone"]);
     // With tokens only for those who have one.
     let guarded = Options { tokens: Some(tokens(FILE)), ..options(&folder) };
-    let door = Standby::start(listener(), guarded, told).unwrap();
+    let door = Standby::start(listener(), guarded, told, hear).unwrap();
+    assert_eq!(take_over("its machine is gone").send(door.address()).status, 401);
     assert_eq!(get("/v1/cluster").send(door.address()).status, 401);
     assert_eq!(get("/readyz").send(door.address()).status, 503);
 }
