@@ -109,7 +109,10 @@ pub(crate) fn events<'m>(
             alarms.extend((!is_told).then_some(Alarm::BadReport));
             events.extend(read.or(checked));
         }
-        b"5" if knows => events.extend(accepted(message, id, head, order)),
+        b"5" if knows => {
+            let accepted = accepted(message, id, head, order);
+            events.extend(accepted.or_else(|| unasked(message, id, head, order)));
+        }
         b"5" | b"D" | b"L" => events.extend(restated(message, head, order)),
         _ => {}
     }
@@ -174,12 +177,27 @@ fn accepted<'m>(
 ) -> Option<Event> {
     let number = head.waits.iter().find(|wait| wait.1 == id)?.0;
     (head.id, head.tif) = (id, text(message, 59).unwrap_or(head.tif));
-    head.waits.retain(|wait| wait.0 > number);
+    head.waits.retain(|wait| wait.0 != number);
     if let Some(sent) = order.pending(number).filter(|_| head.key.is_some()) {
         return Some(Event::Accepted { number, size: reported(message, head, sent) });
     }
     let is_whole = text(message, 44).is_some() || text(message, 38).is_none();
     Some(Event::Accepted { number, size: size(message).filter(|_| is_whole) })
+}
+
+/// Reads that the venue replaced an order by itself, or one whose replace it had refused: what it says last counts. A report that is sent again
+/// says nothing new.
+fn unasked<'m>(
+    message: &Message<'m>,
+    id: &'m [u8],
+    head: &mut Head<'m>,
+    order: &Order,
+) -> Option<Event> {
+    if [43, 97].iter().any(|tag| message.value(*tag) == Some(b"Y")) {
+        return None;
+    }
+    head.id = id;
+    restated(message, head, order)
 }
 
 /// Reads what an order is from now on that is held as `before`, by a report that may say less of it; `None` of one

@@ -87,8 +87,9 @@ fn is_possible(versions: &Versions) -> bool {
         Phase::Filled => !pending.is_empty(),
         Phase::Closed => pending.is_empty(),
     };
-    let numbers = pending.iter().map(|pending| pending.number);
-    let is_rising = [versions.number].into_iter().chain(numbers).is_sorted_by(|a, b| a < b);
+    // The venue may have accepted a later one before one that waits.
+    let is_rising = pending.is_sorted_by(|a, b| a.number < b.number)
+        && pending.iter().all(|pending| pending.number != versions.number);
     is_right && is_rising && pending.len() <= PENDING_MAX
 }
 

@@ -270,12 +270,13 @@ impl Order {
     }
 
     fn accept(&mut self, number: u64, size: Option<&Size>) -> Result<Effect, Refusal> {
-        if self.versions.phase == Phase::Closed || number <= self.versions.number {
+        let pending = &self.versions.pending;
+        let sent = pending.iter().find(|known| known.number == number).map(|known| known.cost);
+        let is_repeat = sent.is_none() && number <= self.versions.number;
+        if self.versions.phase == Phase::Closed || is_repeat {
             return Ok(Effect::default());
         }
         let reported = size.map(|size| self.cost(size));
-        let pending = &self.versions.pending;
-        let sent = pending.iter().find(|known| known.number == number).map(|known| known.cost);
         let alarm = matches!(reported, Some(Err(_))).then_some(Alarm::BadReport);
         let cost = match (reported, sent) {
             (Some(Ok(cost)), _) | (_, Some(cost)) => cost,
@@ -283,9 +284,9 @@ impl Order {
             (None, None) => return Err(Refusal::UnknownVersion(number)),
         };
         let mut next = self.versions.clone();
-        next.number = number;
-        // The venue answers in order: those before it are answered, whatever the answer was.
-        next.pending.retain(|known| known.number > number);
+        next.number = next.number.max(number);
+        // A venue may accept an earlier one after it, so that one stays until it is answered.
+        next.pending.retain(|known| known.number != number);
         self.set(next, cost).map(|effect| Effect { alarm, ..effect })
     }
 

@@ -673,6 +673,14 @@ fn a_replace_is_held_at_its_worst_until_the_venue_has_answered() {
     ]);
     let more = replace("b", "a", 90, "10");
     let filled = "35=8|11=a|37=O|150=F|39=2|17=1|32=60|31=10|14=60|60=20261123-10:00:00";
+    play("a later one is accepted first, and what nobody asked for", &[
+        (0, &replace("b", "a", 80, "10"), "free 200.00, held 800.00"),
+        (0, &replace("c", "b", 20, "10"), "free 200.00, held 800.00"),
+        (2, "35=8|11=c|41=a|37=O|150=5|39=0|38=20|44=10|14=0|151=20", "free 200.00, held 800.00"),
+        (2, "35=8|11=b|41=c|37=O|150=5|39=0|38=80|44=10|14=0|151=80", "free 200.00, held 800.00"),
+        (2, "35=8|11=c|41=a|37=O|150=5|39=0|38=20|44=10|14=0|151=20|97=Y", "free 200.00, held 800.00"),
+        (2, "35=8|11=b|37=O|150=5|39=0|38=90|44=10|14=0|151=90", "free 100.00, held 900.00"),
+    ]);
     play("filled while it waits, accepted", &[
         (0, &more, "free 100.00, held 900.00"),
         (2, filled, "free 100.00, held 300.00, settled 600.00"),

@@ -108,7 +108,7 @@ pub(crate) fn amounts(first: (i128, i128), events: &[Happened]) -> [[i128; 4]; 2
             Accepted { number } => {
                 let Some(found) = pending.iter().find(|one| one.0 == number) else { continue };
                 current = (number, found.1);
-                pending.retain(|one| one.0 > number);
+                pending.retain(|one| one.0 != number);
                 covered = plus(spent, open(current.1, spent));
                 is_filled &= open(current.1, spent) == (0, 0);
             }

@@ -74,13 +74,21 @@ fn replaces() {
         (Sent(version(3, "120", "11")), [77000, 50000, 0, 0, 0, 0], None),
         (Sent(version(4, "50", "99")), [77000, 50000, 0, 0, 0, 0], None),
         (Accepted { number: 3, size: None }, [77000, 50000, 0, 0, 0, 0], None),
-        (Accepted { number: 2, size: None }, [77000, 50000, 0, 0, 0, 0], None),
-        (Refused { number: 4 }, [77000, 50000, 0, 0, 0, 0], None),
+        (Accepted { number: 3, size: None }, [77000, 50000, 0, 0, 0, 0], None),
+        (Accepted { number: 2, size: None }, [36000, 50000, 0, 0, 0, 0], None),
+        (Accepted { number: 2, size: None }, [36000, 50000, 0, 0, 0, 0], None),
+        (Refused { number: 4 }, [36000, 50000, 0, 0, 0, 0], None),
         (Accepted { number: 5, size: Some(at("60", "9")) }, [9000, 50000, 0, 0, 0, 0], None),
         (fill(2, "10", "10"), [0, 59000, 1000, 0, 0, 0], None),
         (Restated(at("70", "9")), [9000, 60000, 0, 0, 0, 0], None),
         (Closed, [0, 60000, 0, 0, 0, 0], None),
         (Accepted { number: 9, size: Some(at("500", "9")) }, [0, 60000, 0, 0, 0, 0], None),
+    ]);
+    play("a later replace is accepted first: the earlier one stays until it is answered", opened("10", "10"), &[
+        (Sent(version(2, "100", "10")), [100_000, 0, 0, 0, 0, 0], None),
+        (Sent(version(3, "20", "10")), [100_000, 0, 0, 0, 0, 0], None),
+        (Accepted { number: 3, size: None }, [100_000, 0, 0, 0, 0, 0], None),
+        (Accepted { number: 2, size: None }, [100_000, 0, 0, 0, 0, 0], None),
     ]);
     play("filled while a replace is pending: its rest stays", opened("100", "10"), &[
         (Sent(version(2, "150", "10")), [150_000, 0, 0, 0, 0, 0], None),
