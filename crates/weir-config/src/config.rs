@@ -380,7 +380,7 @@ config! {
         clock_error_ms: u64 = 500, [0..=60_000], " How far the clocks of two nodes may be apart, milliseconds.";
     }
     pacing ("The slow loop that steers the plans.") {
-        tick_ms: u64 = 200, [10..=10_000], " Interval at which the parameters of all plans are computed, milliseconds.";
+        tick_ms: u64 = 200, [10..=10_000], " Interval at which the parameters of plans are computed, milliseconds; of a budget that nobody asks, once per second.";
     }
     probes ("Where the time of the node's threads goes: `weir costs`.") {
         every: u32 = 64, [0..=1_000_000], " One wake-up of a worker in this many is measured; 0 disables the cost sheet.";
