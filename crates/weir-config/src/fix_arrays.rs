@@ -26,7 +26,7 @@ entry! {
         limits: String = String::new(), " What orders are held against: \"budgets\", those that bind them, or \"none\". It has to be said.";
         route: String = String::new(), " What stands behind the session: \"echo\" sends application messages back; else the name of a `fix.venue`. Required.";
         firm: String = String::new(), " The firm whose orders come over the session, by which budgets can bind them; empty: none.";
-        unpriced: Vec<String> = Vec::new(), " With `limits = \"budgets\"`: types of messages (35) that make the venue owe something at no price that is known here, and that pass all the same: of \"E\", \"s\", \"t\", \"AB\", \"AC\", \"i\", \"S\", \"AJ\", \"J\", \"AE\", \"n\", and any with \"U\" first.";
+        unpriced: Vec<String> = Vec::new(), " With `limits = \"budgets\"`: types of messages (35) that make the venue owe something at no price that is known here, and that pass all the same: such as \"E\", \"s\", \"t\", \"AB\", \"AC\", \"i\", \"S\", \"AJ\", \"J\", \"AE\", \"n\", any with \"U\" first, and any that the gate does not know.";
         sell_without_reference: String = "limit".into(), " With `limits = \"budgets\"`: what becomes of a sale whose symbol has no reference price, and which could be executed at any price above its limit: \"limit\", it is held at its limit price, or \"refuse\".";
         order_value_max: String = String::new(), " With `limits = \"budgets\"`: the most that one order may cost, OrderQty (38) times Price (44) in the order's own currency, as a decimal number such as \"250000\"; empty: no cap.";
         order_quantity_max: String = String::new(), " With `limits = \"budgets\"`: the largest OrderQty (38) of one order, as a decimal number; empty: no cap.";
