@@ -73,10 +73,11 @@ const GATES: [&str; 4] = [
     "gate with money, `written`",
     "gate with money, `sealed`",
 ];
-/// What is said of limits: orders pass, or every order of the session asks one budget.
-const LIMITS: [&str; 2] = ["limits = \"none\"", "limits = \"budgets\"\nfirm = \"DESK\""];
-const BUDGETS: &str =
-    "{\"id\":1,\"unit\":\"USD\",\"limit\":\"1000000000000\",\"orders\":{\"firm\":\"DESK\"}}\n";
+/// What the session says of limits, and the only budget of orders: they pass, or every order asks it.
+const LIMITS: [[&str; 2]; 2] = [
+    ["limits = \"none\"", ""],
+    ["limits = \"budgets\"\nfirm = \"DESK\"", ",\"orders\":{\"firm\":\"DESK\"}"],
+];
 
 /// Prints the tables.
 pub(super) fn run(size: Size) {
@@ -323,7 +324,11 @@ struct Gate {
 }
 
 impl Gate {
-    fn start(durability: &str, limits: &str, venue: SocketAddr) -> Result<Gate, String> {
+    fn start(
+        durability: &str,
+        [limits, orders]: [&str; 2],
+        venue: SocketAddr,
+    ) -> Result<Gate, String> {
         let weir = weir_binary();
         if !weir.is_file() {
             return Err(format!("no node at {}: build it first", weir.display()));
@@ -333,7 +338,8 @@ impl Gate {
         let text = CONFIG.replace("DURABILITY", durability).replace("LIMITS", limits);
         let text = text.replace("VENUE_ADDRESS", &venue.to_string());
         std::fs::write(&config, text).map_err(|e| e.to_string())?;
-        std::fs::write(&budgets, BUDGETS).map_err(|e| e.to_string())?;
+        let budget = format!("{{\"id\":1,\"unit\":\"USD\",\"limit\":\"1000000000000\"{orders}}}\n");
+        std::fs::write(&budgets, budget).map_err(|e| e.to_string())?;
         let log = logs.path().join("log");
         let mut command = bound_to_us(&weir, None);
         command.arg("run");
