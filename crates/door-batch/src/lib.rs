@@ -13,8 +13,8 @@ use std::sync::Arc;
 use access::Principal;
 use door_transport::{ConnId, Out, Step};
 use wire::{
-    Decide, Extend, FrameError, Hello, Message, Reason, Resolve, SCHEMA_VERSION, SCHEMA_VERSION_MIN, Split,
-    Verdict, books, decided, found, frame, pong, refused, welcome,
+    Decide, Extend, FrameError, Hello, Message, Reason, Resolve, SCHEMA_VERSION,
+    SCHEMA_VERSION_MIN, Split, Verdict, books, decided, found, frame, pong, refused, welcome,
 };
 
 pub use access::Denied;

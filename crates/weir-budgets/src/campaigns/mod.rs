@@ -24,8 +24,8 @@ pub mod video;
 use gate_profile::Window;
 use money::CurrencyCode;
 
-use hours::Hours;
 pub(crate) use click::click_doubts;
+use hours::Hours;
 pub(crate) use read::{CAMPAIGN_FIELDS, campaign, parse_decimal};
 use video::VideoTargeting;
 

@@ -30,9 +30,7 @@ use ledger::{
     Bank, BudgetSpec, Claimed, Door, EditReason, Keyed, MADE_SLOT, Memo, MemoAnswer, MemoRefusal,
     Out, Record, Resolution, TimedAsk, TimedRefusal, ToBank, ToWorker,
 };
-use ledger_journal::{
-    Disk, Journal, JournalOptions, Log, Watermarks, WriterProbes, WriterStage,
-};
+use ledger_journal::{Disk, Journal, JournalOptions, Log, Watermarks, WriterProbes, WriterStage};
 use money::Instant;
 use probe::{Laps, NodeClock};
 use table::ring::{Receiver, SendError, Sender};

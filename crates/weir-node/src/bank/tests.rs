@@ -7,8 +7,8 @@ use std::sync::mpsc;
 use std::time::Instant as Clock;
 
 use door_transport::Handle;
-use ledger_cluster::{AnyEngine, ClusterLog};
 use ledger::{Amount, Door, EditReason, Hold, Need, Origin};
+use ledger_cluster::{AnyEngine, ClusterLog};
 use probe::HandClock;
 use table::ring;
 use weir_budgets::orders::OrderKeys;
