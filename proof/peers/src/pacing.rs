@@ -20,7 +20,7 @@ use ledger::{
 };
 use money::{Amount, Instant, Unit, Window, Zone};
 use probe::compare::{Case, Outcome, Random, compare};
-use weir_pacer::{Learned, Pacer, PacerOptions, Pacing};
+use weir_pacer::{Learned, Look, Pacer, PacerOptions, Pacing};
 
 use crate::Size;
 
@@ -298,7 +298,8 @@ fn compare_refresh(strategy: Strategy, budgets: usize, rounds: usize) {
         (
             "Pacer::used and ::parameters",
             ticks(budgets, |now_ms| {
-                told.used(&used, TICK_MS, true);
+                told.pass(TICK_MS);
+                told.used(0, &used);
                 black_box(node.refresh(&mut told, now_ms));
             }),
         ),
@@ -390,7 +391,9 @@ impl Node {
 
     fn refresh(&self, pacer: &mut Pacer, now_ms: u64) -> Box<[Pace]> {
         let held = |slot| self.purses.held(slot);
-        pacer.parameters(&self.bank, &held, Instant::from_ms(now_ms), TICK_MS, 1)
+        let now = Instant::from_ms(now_ms);
+        let look = Look { bank: &self.bank, held: &held, now, tick_ms: TICK_MS, workers: 1 };
+        pacer.parameters(look).into()
     }
 }
 
@@ -470,7 +473,8 @@ fn print_memory(budgets: usize, hours: u64) {
         for pace in &mut paces {
             black_box(pace.bid(hour, 5_000));
         }
-        pacer.used(&paces, HOUR_MS, true);
+        pacer.pass(HOUR_MS);
+        pacer.used(0, &paces);
     }
     let learned = resident_bytes();
     let (Some(before), Some(plans), Some(learned)) = (before, plans, learned) else {
