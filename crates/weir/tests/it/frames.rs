@@ -227,17 +227,17 @@ fn the_first_message_is_hello() {
 #[test]
 fn other_versions_are_refused_and_others_agree_on_the_newest_both_know() {
     over_transports(one_budget, |node| {
-        for versions in [(4, 9), (0, 0)] {
+        for versions in [(5, 9), (0, 0)] {
             let mut client = node.stranger();
             client.send(&hello_frame(versions, 1, b""));
             let (_, detail) = client.expect_refusal(Reason::VersionUnsupported);
-            assert!(detail.contains("this node 1 to 3"), "{detail}");
+            assert!(detail.contains("this node 1 to 4"), "{detail}");
             client.expect_end();
         }
         node.wait_refused("version_unsupported", 2);
         let mut client = node.stranger();
         client.send(&hello_frame((0, 9), 1, b""));
-        assert!(matches!(client.receive(), Reply::Welcome { version: 3, .. }));
+        assert!(matches!(client.receive(), Reply::Welcome { version: 4, .. }));
         let mut client = node.stranger();
         client.send(&hello_frame((1, 1), 1, b""));
         assert!(matches!(client.receive(), Reply::Welcome { version: 1, .. }));
