@@ -25,7 +25,7 @@ use crate::passing::UNSUPPORTED_TYPE;
 use crate::peer::Guard;
 use crate::prices::{PriceTerms, Quote};
 use crate::refusal::{Cause, status};
-use crate::report::kind;
+use crate::report::{kind, nobodys_id};
 use crate::rows::{HoldChange, RowPlace, Unknown};
 use crate::sayings::{Saying, ToLedger, cut};
 use crate::seat::Seat;
@@ -405,8 +405,9 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         let mut clients =
             if clients.is_empty() { self.seats[venue].others() } else { clients }.iter();
         let is_limited = clients.any(|at| self.seats[*at].is_limited());
-        let book = self.seats[venue].book.as_ref().filter(|_| is_limited)?;
-        if message.msg_type() != b"8" || !exposure::executes(message) || book.has_order(message) {
+        let book = self.seats[venue].book.as_mut().filter(|_| is_limited)?;
+        let is_execution = message.msg_type() == b"8" && exposure::executes(message);
+        if !is_execution || book.place_of(message).is_some() {
             return None;
         }
         if kind(message) != b"F" {
@@ -418,6 +419,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         let (name, firm) = seat.map_or(("", ""), |seat| (&seat.keys.name, seat.firm()));
         let (client, mut legs) = (name.to_owned(), std::mem::take(&mut self.legs));
         let order = exposure::unknown(message, (name, firm), &self.orders, &mut legs);
+        let order = order.filter(|_| nobodys_id(message).is_some());
         self.legs = legs;
         self.happenings.push(Happening::NobodysOrder { venue, is_booked: order.is_some() });
         let order = order?;

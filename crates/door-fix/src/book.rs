@@ -3,7 +3,7 @@
 //! It is a log of records in a store of its own: the newest record of an id counts. While it has more than twice as many records as there
 //! are ids, the oldest that still counts is written once more at the end with each new one, so it never has to be written anew.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 use fix_session::{MessageStore, StoreError};
 use gate_orders::Alarm;
@@ -12,7 +12,7 @@ use table::Secret;
 use crate::head::take_number;
 pub(crate) use crate::known::State;
 use crate::known::{Entry, KnownIds, Of, Records, Slot, Whose};
-use crate::rows::{EVENT, HoldChange, RowChange, Rows, WHOLE};
+use crate::rows::{EVENT, HoldChange, RowChange, RowPlace, Rows, WHOLE};
 
 mod orders;
 
@@ -62,6 +62,8 @@ pub(crate) struct Book {
     holds: Vec<HoldChange>,
     /// What a person should look at.
     alarms: Vec<Alarm>,
+    /// The newest order of each OrderID (37), once a report had no other id.
+    by_order_id: Option<HashMap<Box<[u8]>, RowPlace>>,
 }
 
 /// What takes one change back.
@@ -100,6 +102,7 @@ impl Book {
             is_bound: false,
             holds: Vec::new(),
             alarms: Vec::new(),
+            by_order_id: None,
         }
     }
 
@@ -144,6 +147,7 @@ impl Book {
 
     /// Nothing that has changed is kept: all is again as it was at the last flush.
     pub(crate) fn undo(&mut self) {
+        self.by_order_id = None;
         while let Some(change) = self.changes.pop() {
             match change {
                 Change::Added(slot) => {
@@ -759,6 +763,7 @@ mod tests {
         for (says, alarms) in [
             ("150=F|17=1|32=2|31=5", &[][..]),
             ("150=F|17=1|32=2", &[Alarm::BadReport]),
+            ("150=F|17=1|32=-2|31=3|14=0|6=0", &[Alarm::BadReport]),
             ("150=F|17=1|32=2|14=2|6=5", &[Alarm::Missed]),
             ("150=H|17=2|14=0|6=0", &[Alarm::BadReport]),
             ("150=G|17=2|19=1|32=2", &[Alarm::BadReport]),

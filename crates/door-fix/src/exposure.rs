@@ -8,7 +8,7 @@ use weir_budgets::orders::{OrderIndex, OrderKeys, Side};
 use crate::gate::limits::Denied;
 use crate::head::Head;
 use crate::prices::Quote;
-use crate::report::{decimal, text};
+use crate::report::{decimal, id, text};
 
 /// What a client's message does to what its firm may owe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,8 +145,9 @@ fn judge(message: &Message<'_>) -> Result<(), Denied> {
     if message.fault().is_some() || repeats(message) {
         return Err(Denied::Unpriced("a field of the order appears twice, or cannot be read"));
     }
-    if !message.value(11).is_some_and(|id| (1..=ID_BYTES_MAX).contains(&id.len())) {
-        return Err(Denied::Unpriced("ClOrdID (11): expected 1 to 255 characters with limits"));
+    if !id(message, 11).is_some_and(|id| id.len() <= ID_BYTES_MAX) {
+        let why = "ClOrdID (11): expected 1 to 255 characters, and not NONE, with limits";
+        return Err(Denied::Unpriced(why));
     }
     if let Some((_, why)) = UNKNOWN.iter().find(|(tag, _)| message.value(*tag).is_some()) {
         return Err(Denied::Unpriced(why));

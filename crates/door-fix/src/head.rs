@@ -23,10 +23,19 @@ pub(crate) struct Head<'a> {
     pub(crate) key: Option<u128>,
 }
 
+pub(crate) fn key_of(id: &[u8], order_id: &[u8]) -> Vec<u8> {
+    if id.is_empty() { [b"37=", order_id].concat() } else { [b"11=", id].concat() }
+}
+
 /// Beside the number of waiting versions: there is a key.
 const HAS_KEY: u8 = 0x80;
 
 impl<'a> Head<'a> {
+    /// The id that names the order in its book: a ClOrdID, or the OrderID of one whose reports have none.
+    pub(crate) fn key(&self) -> Vec<u8> {
+        key_of(self.id, self.order_id)
+    }
+
     /// The version of this ClOrdID waits no more. Returns its number.
     pub(crate) fn take_wait(&mut self, id: &[u8]) -> Option<u64> {
         let at = self.waits.iter().position(|wait| wait.1 == id)?;

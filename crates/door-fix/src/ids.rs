@@ -5,6 +5,7 @@ use std::ops::Range;
 use fix::{Message, SOH, Tag};
 
 use crate::book::{Book, State};
+use crate::report::id;
 
 /// ClOrdID and OrigClOrdID.
 const ORDER_TAGS: [Tag; 2] = [11, 41];
@@ -156,7 +157,8 @@ fn order_ids<'m>(message: &Message<'m>) -> impl Iterator<Item = (Tag, &'m [u8])>
 /// The id of an order in a field, if it is one.
 fn order_id<'m>(message: &Message<'m>, tag: Tag, at: usize) -> Option<&'m [u8]> {
     let is_id = ORDER_TAGS.contains(&tag);
-    is_id.then(|| message.value_at(at))?.filter(|value| !value.is_empty())
+    let is_one = |value: &&[u8]| !value.is_empty() && !value.eq_ignore_ascii_case(b"NONE");
+    is_id.then(|| message.value_at(at))?.filter(is_one)
 }
 
 /// Whose a venue's message is.
@@ -202,7 +204,7 @@ fn is_execution(message: &Message<'_>) -> bool {
 
 /// The orders whose state a report changes: keys, and what they become.
 pub(crate) fn changes(message: &Message<'_>) -> Vec<(Vec<u8>, State)> {
-    let id = |tag| message.value(tag).filter(|value| !value.is_empty());
+    let id = |tag| id(message, tag);
     let status = message.value(39).unwrap_or_default();
     let (own, original) = match (message.msg_type(), status, message.value(150)) {
         (b"9", ..) => (State::Closed, None),

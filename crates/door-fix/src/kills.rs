@@ -70,7 +70,7 @@ pub(crate) struct Kills {
     searches: BTreeMap<usize, RowPlace>,
     /// Venues that were logged on when this was looked at last, each with its connection.
     open: BTreeSet<(usize, Option<u64>)>,
-    /// Orders that were cancelled, by venue and ClOrdID of the version.
+    /// Orders that were cancelled, by venue and the id of the version.
     cancelled: BTreeSet<(usize, Box<[u8]>)>,
     /// The number of the last cancel.
     last: u64,
@@ -130,7 +130,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         };
         cancelled.retain(|(venue, id)| {
             let book = self.seats[*venue].book.as_ref();
-            let place = book.and_then(|book| book.place(&key(41, "", id)));
+            let place = book.and_then(|book| book.place(id));
             !book.zip(place).is_some_and(|(book, place)| book.is_open_order(place, is_meant))
         });
         self.kills.cancelled = cancelled;
@@ -246,9 +246,9 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         if self.kills.is_idle() || message.msg_type() != b"8" || !self.seats[venue].is_open {
             return;
         }
+        let book = self.seats[venue].book.as_mut();
+        let Some(place) = book.and_then(|book| book.place_of(message)) else { return };
         let Some(book) = &self.seats[venue].book else { return };
-        let mut ids = [11, 41].into_iter().filter_map(|tag| text(message, tag));
-        let Some(place) = ids.find_map(|id| book.place(&key(11, "", id))) else { return };
         let is_meant = |client: &str, account: &[u8]| self.is_to_cancel(client, account);
         if book.is_open_order(place, is_meant) {
             self.cancel(venue, place, clock);
@@ -261,7 +261,8 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         let (last, now) = (&mut self.kills.last, u64::try_from(clock.unix_us).unwrap_or(0));
         let Some(book) = &self.seats[venue].book else { return };
         let Some((head, order, _)) = book.order_at(place) else { return };
-        if !self.kills.cancelled.insert((venue, head.id.into())) {
+        let original = head.key();
+        if !self.kills.cancelled.insert((venue, original[..].into())) {
             return;
         }
         let id = loop {
@@ -291,7 +292,6 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
                 put_field(&mut body, tag, value);
             }
         }
-        let original = key(41, "", head.id);
         let client = book.client_at(place).to_owned();
         let sent = self.step(venue, clock, |seat, _, turn| seat.session.send(b"F", &body, turn));
         if sent.is_err() {

@@ -454,7 +454,8 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
     }
 
     /// The clients that a venue's message goes to.
-    fn targets(&self, at: usize, message: &Message<'_>) -> Vec<usize> {
+    fn targets(&mut self, at: usize, message: &Message<'_>) -> Vec<usize> {
+        let unnamed = self.seats[at].book.as_mut().and_then(|book| book.unnamed(message));
         let seat = &self.seats[at];
         let clients = seat.others();
         let is_news = matches!(message.msg_type(), b"B" | b"h");
@@ -462,8 +463,10 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         // Who was named gets what is for nobody, also while that is the first client's.
         let before = book.and_then(|book| book.owner_before());
         let before = before.filter(|_| !is_news && seat.named.is_none());
+        let owner = book.zip(unnamed).map(|(book, place)| book.client_at(place));
+        let owner = owner.filter(|name| !name.is_empty()).or(before);
         let found = match book.map_or(Named::Nobody, |book| named(message, book)) {
-            Named::Nobody => before.map_or(Named::Nobody, Named::Client),
+            Named::Nobody => owner.map_or(Named::Nobody, Named::Client),
             found => found,
         };
         match found {

@@ -16,6 +16,11 @@ pub(crate) fn text<'m>(message: &Message<'m>, tag: Tag) -> Option<&'m [u8]> {
     message.value(tag).filter(|value| !value.is_empty())
 }
 
+/// Returns the value of an id (11, 37, 41); `NONE` stands for no id.
+pub(crate) fn id<'m>(message: &Message<'m>, tag: Tag) -> Option<&'m [u8]> {
+    text(message, tag).filter(|id| !id.eq_ignore_ascii_case(b"NONE"))
+}
+
 pub(crate) fn decimal(message: &Message<'_>, tag: Tag) -> Option<Decimal> {
     Decimal::parse(text(message, tag)?).ok()
 }
@@ -82,17 +87,17 @@ pub(crate) fn events<'m>(
     alarms: &mut Vec<Alarm>,
 ) -> Vec<Event> {
     let value = |tag| text(message, tag).unwrap_or_default();
-    let (id, mut events) = (value(11), Vec::new());
-    let is_of_other = id != head.id && !id.is_empty();
+    let (own, mut events) = (id(message, 11).unwrap_or_default(), Vec::new());
+    let is_of_other = own != head.id && !own.is_empty();
     if message.msg_type() == b"9" || value(39) == b"8" && is_of_other {
-        events.extend(head.take_wait(id).map(|number| Event::Refused { number }));
+        events.extend(head.take_wait(own).map(|number| Event::Refused { number }));
         return events;
     }
     // A duplicate of what the venue has says nothing of that.
     if value(39) == b"8" && value(103) == b"6" && !head.order_id.is_empty() {
         return events;
     }
-    if let Some(order_id) = text(message, 37).filter(|id| *id != b"NONE") {
+    if let Some(order_id) = id(message, 37) {
         head.order_id = order_id;
     }
     let check = check(message);
@@ -105,13 +110,14 @@ pub(crate) fn events<'m>(
                 _ => amendment(message, order, kind == b"H", check).map(Event::Amended),
             };
             // Sums tell what an execution was, and not what is amended.
-            let is_told = read.is_some() || kind == b"F" && checked.is_some();
+            let is_told =
+                read.is_some() || kind == b"F" && checked.is_some() && !is_negative(message);
             alarms.extend((!is_told).then_some(Alarm::BadReport));
             events.extend(read.or(checked));
         }
         b"5" if knows => {
-            let accepted = accepted(message, id, head, order);
-            events.extend(accepted.or_else(|| unasked(message, id, head, order)));
+            let accepted = accepted(message, own, head, order);
+            events.extend(accepted.or_else(|| unasked(message, own, head, order)));
         }
         b"5" | b"D" | b"L" => events.extend(restated(message, head, order)),
         _ => {}
@@ -144,9 +150,29 @@ fn check(message: &Message<'_>) -> Option<Check> {
     Some(Check { quantity: decimal(message, 14)?, price: decimal(message, 6) })
 }
 
+/// Reports whether LastQty (32) is below 0: such a report cannot be read.
+fn is_negative(message: &Message<'_>) -> bool {
+    decimal(message, 32).is_some_and(|quantity| quantity.mantissa() < 0)
+}
+
+/// Reads LastQty (32) and LastPx (31).
+fn executed(message: &Message<'_>) -> Option<(Decimal, Decimal)> {
+    decimal(message, 32).zip(decimal(message, 31)).filter(|_| !is_negative(message))
+}
+
+/// Returns the id of a report (8) that names no known order, under which its executions are booked; `None` where there is nothing to book.
+pub(crate) fn nobodys_id(message: &Message<'_>) -> Option<Vec<u8>> {
+    let execution = text(message, 17).and_then(|id| executed(message).map(|_| id));
+    let is_told = decimal(message, 14).zip(decimal(message, 6)).is_some();
+    let named = [11, 37].into_iter().find_map(|tag| Some((tag, id(message, tag)?)));
+    let named = named.filter(|_| execution.is_some() || is_told);
+    let (tag, id) = named.or_else(|| Some((17, execution?)))?;
+    Some(crate::ids::key(tag, "", id))
+}
+
 fn execution(message: &Message<'_>, order: &Order, check: Option<Check>) -> Option<Execution> {
     let id = known_id(message, order, (text(message, 17)?, is_undated(message)));
-    let (quantity, price) = (decimal(message, 32)?, decimal(message, 31)?);
+    let (quantity, price) = executed(message)?;
     Some(Execution { id, quantity, price, check })
 }
 
@@ -157,7 +183,7 @@ fn amendment(
     check: Option<Check>,
 ) -> Option<Amendment> {
     let (own, named) = (text(message, 17)?, text(message, 19)?);
-    let new = decimal(message, 32).zip(decimal(message, 31));
+    let new = executed(message);
     Some(Amendment {
         id: known_id(message, order, (own, is_undated(message))),
         names: known_id(message, order, (named, true)),

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use fix::Message;
 use gate_orders::{Alarm, Event, Leg, LegAmounts, Order, Phase, Size, Standing};
 
-use crate::head::Head;
+use crate::head::{Head, key_of};
 use crate::known::Whose;
 use crate::report;
 
@@ -67,7 +67,7 @@ impl Held {
         Held::Long(Box::new(Long { head, now, kept, events: Vec::new(), bytes }))
     }
 
-    /// An order of which nothing is known but its ClOrdID.
+    /// An order of which nothing is known but an id.
     pub(crate) fn unknown(
         id: &[u8],
         bound: Option<(u128, Order)>,
@@ -77,7 +77,7 @@ impl Held {
             Some((key, order)) => (Some(key), order),
             None => (None, Order::unknown(&[], fix::Decimal::new(1, 0)?).ok()?),
         };
-        let head = Head { id: id.strip_prefix(b"11=").unwrap_or(id), key, ..Head::default() };
+        let head = Head { id: id.strip_prefix(b"11=").unwrap_or_default(), key, ..Head::default() };
         Some(Held::new(&head, &order, room))
     }
 
@@ -207,7 +207,7 @@ impl<'m> Said<'m> {
             phase != Phase::Closed && open.any(|one| one == id)
         };
         let ids = before.waits.iter().map(|wait| wait.1).chain([before.id, next.id]);
-        let ended = ids.filter(|id| !is_open(id)).map(|id| [b"11=", id].concat()).collect();
+        let ended = ids.filter(|id| !is_open(id)).map(|id| key_of(id, next.order_id)).collect();
         (next, Heard { phase, ended, events, whole: None, alarms })
     }
 }

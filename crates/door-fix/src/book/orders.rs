@@ -19,6 +19,7 @@ use gate_orders::{Event, Order, Phase};
 use super::{Book, Change};
 use crate::head::{Head, put_text, take_number, take_text};
 use crate::known::{Entry, Of, Slot, State, Whose};
+use crate::report::{id, nobodys_id, text};
 use crate::rows::{
     EVENT, Heard, Held, HoldChange, OrderView, Row, RowChange, RowPlace, Said, Unknown, WHOLE,
 };
@@ -103,18 +104,47 @@ impl Book {
     }
 
     fn label(&self, row: &Row) -> String {
-        let id = row
-            .held
-            .head()
-            .map(|head| String::from_utf8_lossy(head.id).into_owned())
-            .unwrap_or_default();
+        let id =
+            row.held.head().map(|head| if head.id.is_empty() { head.order_id } else { head.id });
+        let id = String::from_utf8_lossy(id.unwrap_or_default());
         format!("{} {id}", self.clients[row.client as usize])
     }
 
-    /// Reports whether an order has a row that a message names.
-    pub(crate) fn has_order(&self, message: &Message<'_>) -> bool {
-        let ids = [11, 41].into_iter().filter_map(|tag| message.value(tag));
-        ids.into_iter().any(|id| self.place(&[b"11=", id].concat()).is_some())
+    /// The order that a report names: by its ClOrdIDs, or else as [`Book::unnamed`].
+    pub(crate) fn place_of(&mut self, message: &Message<'_>) -> Option<RowPlace> {
+        let mut ids = [11, 41].into_iter().filter_map(|tag| id(message, tag));
+        let place = ids.find_map(|id| self.place(&[b"11=", id].concat()));
+        place.or_else(|| self.unnamed(message))
+    }
+
+    /// The order of a report (8, 9) of which no ClOrdID is known: the one with its OrderID (37), which is still open where the report has a
+    /// ClOrdID; of a report without both the one that was made of its execution.
+    pub(crate) fn unnamed(&mut self, message: &Message<'_>) -> Option<RowPlace> {
+        let own = [11, 41].map(|tag| id(message, tag).map(|id| [b"11=", id].concat()));
+        let is_named = own.iter().flatten().any(|id| self.ids.find(id).is_some());
+        if is_named || !matches!(message.msg_type(), b"8" | b"9") {
+            return None;
+        }
+        let has_id = own.iter().any(Option::is_some);
+        let Some(order_id) = id(message, 37) else {
+            let execution = text(message, 17).filter(|_| !has_id)?;
+            return self.place(&[b"17=", execution].concat());
+        };
+        if self.by_order_id.is_none() {
+            let rows = self.rows.rows.iter().zip(0..);
+            let ids = rows.filter_map(|(row, place)| {
+                let head = row.as_ref()?.held.head()?;
+                (!head.order_id.is_empty()).then(|| (head.order_id.into(), place))
+            });
+            self.by_order_id = Some(ids.collect());
+        }
+        let place = *self.by_order_id.as_ref()?.get(order_id)?;
+        let (head, order) = self.rows.get(place)?.held.read()?;
+        let agrees = |tag, known: &[u8]| {
+            known.is_empty() || text(message, tag).is_none_or(|found| found == known)
+        };
+        let is_it = head.order_id == order_id && agrees(54, head.side) && agrees(55, head.symbol);
+        (is_it && (!has_id || order.phase() != Phase::Closed)).then_some(place)
     }
 
     /// How the order stands that an id names.
@@ -188,9 +218,7 @@ impl Book {
             return Ok(None);
         }
         self.is_bound |= unknown.is_some();
-        let id =
-            |tag| message.value(tag).filter(|id| !id.is_empty()).map(|id| [b"11=", id].concat());
-        let ids = [id(11), id(41)];
+        let ids = [11, 41].map(|tag| id(message, tag).map(|id| [b"11=", id].concat()));
         let known = ids.iter().flatten().filter_map(|id| Some((id, self.ids.find(id)?)));
         let known: Vec<_> = known.collect();
         let place = |slot: Slot| match self.ids.entry(slot).whose {
@@ -208,17 +236,7 @@ impl Book {
                 let Some(held) = held else { return Ok(None) };
                 self.add_row(client, held, store)?
             }
-            // Nobody sent it from here.
-            (None, None) => {
-                let Some((id, unknown)) = ids[0].as_ref().zip(unknown) else { return Ok(None) };
-                let client = self.client(&unknown.client);
-                let bound = Some((unknown.key, unknown.order));
-                let held = Held::unknown(id, bound, &mut self.scratch);
-                let Some(held) = held else { return Ok(None) };
-                let place = self.add_row(client, held, store)?;
-                self.set_id(id, (Whose::Order(place), None), State::Live, now_ms, store)?;
-                place
-            }
+            (None, None) => return self.report_unnamed(message, unknown, now_ms, store),
             _ => return Ok(None),
         };
         let mut knows = false;
@@ -232,6 +250,40 @@ impl Book {
             }
         }
         self.hear(place, Said::Report(message, knows), now_ms, store)
+    }
+
+    /// The same of a report of which no ClOrdID is known: its order has the OrderID, or nobody sent it from here.
+    fn report_unnamed(
+        &mut self,
+        message: &Message<'_>,
+        unknown: Option<Unknown>,
+        now_ms: u64,
+        store: &mut dyn MessageStore,
+    ) -> Result<Option<Phase>, StoreError> {
+        let said = Said::Report(message, false);
+        if let Some(place) = self.unnamed(message) {
+            let key = self.rows.get(place).and_then(|row| row.held.head()).map(|head| head.key());
+            if let Some(key) =
+                key.filter(|key| self.owner(key).is_some_and(|one| one.1 == State::Sent))
+            {
+                self.mark(&key, State::Live, now_ms, store)?;
+            }
+            return self.hear(place, said, now_ms, store);
+        }
+        let Some((key, unknown)) = nobodys_id(message).zip(unknown) else { return Ok(None) };
+        let client = self.client(&unknown.client);
+        let bound = Some((unknown.key, unknown.order));
+        let Some(held) = Held::unknown(&key, bound, &mut self.scratch) else { return Ok(None) };
+        let place = self.add_row(client, held, store)?;
+        self.set_id(&key, (Whose::Order(place), None), State::Live, now_ms, store)?;
+        let phase = self.hear(place, said, now_ms, store)?;
+        if !key.starts_with(b"17=") {
+            return Ok(phase);
+        }
+        // No report can name it again, but this one.
+        let phase = self.hear(place, Said::Rejected(b""), now_ms, store)?;
+        self.mark(&key, State::Closed, now_ms, store)?;
+        Ok(phase)
     }
 
     /// An order hears something, and what has changed is written down. Returns its phase.
@@ -349,6 +401,11 @@ impl Book {
 
     fn set_row(&mut self, place: RowPlace, held: Held, record: u64) {
         let Some(row) = self.rows.get_mut(place) else { return };
+        if let (Some(places), Some(head)) = (&mut self.by_order_id, held.head())
+            && !head.order_id.is_empty()
+        {
+            places.insert(head.order_id.into(), place);
+        }
         let next = Row { held, record, ..*row };
         let before = std::mem::replace(row, next);
         self.remove_records(&before);
@@ -370,6 +427,11 @@ impl Book {
             return;
         }
         if let Some(row) = self.rows.rows[place as usize].take() {
+            if let (Some(places), Some(head)) = (&mut self.by_order_id, row.held.head())
+                && places.get(head.order_id) == Some(&place)
+            {
+                places.remove(head.order_id);
+            }
             self.remove_records(&row);
             self.changes.push(Change::Row(RowChange::Removed(place, row)));
         }

@@ -308,7 +308,7 @@ fn sentence(happening: &Happening) -> Option<(Weight, String)> {
             let booked = match is_booked {
                 true => "booked as unknown_order",
                 false => {
-                    "booked nowhere, because no budget binds it, or no new execution is reported"
+                    "booked nowhere, because no budget binds it, its ids and amounts cannot be read, or no new execution is reported"
                 }
             };
             let told = format!(

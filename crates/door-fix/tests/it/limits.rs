@@ -615,6 +615,35 @@ fn what_the_venue_reports_is_booked_once() {
         (2, "35=8|11=a|37=O|150=I|39=1|14=20|6=9|151=40", "free 420.00, held 400.00, inferred 180.00"),
         (2, &one, "free 420.00, held 400.00, settled 180.00"),
     ]);
+    for id in ["11=nOnE|", "11=NONE|", ""] {
+        let of = |sums| format!("35=8|{id}37=O|{sums}|60=20261123-10:00:00");
+        let [one, two] = [of("150=F|39=1|17=1|32=20|31=9|14=20"), of("150=F|39=1|17=2|32=10|31=10.5|14=30")];
+        play("no ClOrdID, and a known OrderID", &[
+            (2, "35=8|11=a|37=O|150=0|39=0|14=0", "free 400.00, held 600.00"),
+            (2, &one, "free 420.00, held 400.00, settled 180.00"),
+            (2, &one, "free 420.00, held 400.00, settled 180.00"),
+            (2, &two, "free 415.00, held 300.00, settled 285.00"),
+            (2, &of("55=Y|150=F|39=1|17=4|32=1|31=1"), "free 415.00, held 300.00, settled 285.00"),
+            (2, &of("150=4|39=4|14=30|151=0"), "free 715.00, settled 285.00"),
+        ]);
+        let of = |more| format!("35=8|{id}1=A1|54=1|55=X|39=1|32=2|31=5|60=20261123-10:00:00|150=F{more}");
+        play("no ClOrdID, and of nobody", &[
+            (2, &of("|37=P|17=9"), "free 390.00, held 600.00, unknown_order 10.00"),
+            (2, &of("|37=P|17=9"), "free 390.00, held 600.00, unknown_order 10.00"),
+            (2, &of("|37=Q|17=9"), "free 380.00, held 600.00, unknown_order 20.00"),
+            (2, &of("|37=P|17=10|14=4|6=5"), "free 370.00, held 600.00, unknown_order 30.00"),
+            (2, &of("|37=none|17=11"), "free 360.00, held 600.00, unknown_order 40.00"),
+            (2, &of("|17=11"), "free 360.00, held 600.00, unknown_order 40.00"),
+            (2, &of("|37=Q|17=12").replace("39=1", "39=2"), "free 350.00, held 600.00, unknown_order 50.00"),
+            (2, &of("|37=P"), "free 350.00, held 600.00, unknown_order 50.00"),
+            (2, &of(""), "free 350.00, held 600.00, unknown_order 50.00"),
+        ]);
+    }
+    play("a ClOrdID of the venue's own, and a known OrderID", &[
+        (2, "35=8|11=a|37=O|150=0|39=0|14=0", "free 400.00, held 600.00"),
+        (2, "35=8|11=z|37=O|150=F|39=1|17=1|32=20|31=9|14=20|60=20261123-10:00:00", "free 420.00, held 400.00, settled 180.00"),
+        (2, "35=8|11=a|37=O|150=4|39=4|14=20|151=0", "free 820.00, settled 180.00"),
+    ]);
     let of_nobody = |says| format!("35=8|11=z|1=A1|54=1|55=X|37=P|39=1|17=9|19=8|32=2|31=5|14=2|60=20261123-10:00:00|150={says}");
     let [bust, correction, status] = ["H", "G", "I"].map(of_nobody);
     play("of nobody", &[
