@@ -47,6 +47,7 @@ mod part;
 mod purse;
 mod record;
 mod remembered;
+pub mod room;
 pub mod spec;
 pub mod timed;
 pub mod token;
@@ -79,6 +80,7 @@ pub use record::{
     Clock, Door, EDIT_TEXT_MAX, EditAction, NODE_BYTES_MAX, OPERATOR_TEXT_MAX, Origin, Record,
 };
 pub use remembered::{Answer, Recall, Remembered, Request};
+pub use room::{Room, RoomError};
 pub use spec::{BUDGETS_MAX, BudgetSpec, MADE_SLOT, OnExpiry, SpecError, Status};
 pub use timed::{
     Timed, TimedAnswer, TimedAsk, TimedChange, TimedFacts, TimedHold, TimedRefusal, TimedRequest,

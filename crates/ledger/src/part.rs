@@ -69,6 +69,8 @@ pub enum Part {
         run: u32,
         /// The id of the next budget that is made on its first ask.
         next_made: u64,
+        /// Whole messages, by [`crate::Room::ALL`].
+        kept: [u64; crate::Room::ALL.len()],
     },
     /// A budget. Its books are the next part.
     Budget {

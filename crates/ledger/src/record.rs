@@ -3,7 +3,9 @@
 
 use wire::Verdict;
 
-use crate::{Amount, BudgetSpec, Hold, KeptWith, KeyBytes, Memo, NamedHold, Period, TimedChange};
+use crate::{
+    Amount, BudgetSpec, Hold, KeptWith, KeyBytes, Memo, NamedHold, Period, Room, TimedChange,
+};
 
 /// Where a request came in. The numbers are those of the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -101,6 +103,17 @@ pub enum Record {
     Handover {
         /// When.
         at_ms: u64,
+    },
+    /// A part of a message about a room, which the ledger does not read: see [`crate::room`].
+    Kept {
+        /// Which one.
+        room: Room,
+        /// From 0.
+        part: u32,
+        /// The message ends with it.
+        last: bool,
+        /// At most [`crate::room::PART_BYTES_MAX`].
+        bytes: Box<[u8]>,
     },
     /// A budget was created or changed.
     Budget {

@@ -19,32 +19,43 @@ impl Message for Part {
     }
 }
 
+fn write_head(part: &Part, buf: &mut [u8]) -> Result<usize, EncodeError> {
+    let Part::Head {
+        now_ms,
+        hold_ms_max,
+        billing_ms,
+        win_notices,
+        lease_ms,
+        handed_over,
+        next_grant,
+        run,
+        next_made,
+        kept: [edits, vault, budgets],
+    } = part
+    else {
+        unreachable!("chosen by the caller")
+    };
+
+    let ended = if *handed_over { RunFlags::HANDED_OVER } else { RunFlags::NONE };
+    let block = state_head::Block::new(
+        *now_ms,
+        *hold_ms_max,
+        *billing_ms,
+        *next_grant,
+        *run,
+        run_flags(*win_notices).with(ended),
+        *next_made,
+        *lease_ms,
+        *edits,
+        *vault,
+        *budgets,
+    );
+    Ok(state_head::encode(buf, &block)?.finish())
+}
+
 fn write_part(part: &Part, buf: &mut [u8]) -> Result<usize, EncodeError> {
     Ok(match part {
-        Part::Head {
-            now_ms,
-            hold_ms_max,
-            billing_ms,
-            win_notices,
-            lease_ms,
-            handed_over,
-            next_grant,
-            run,
-            next_made,
-        } => {
-            let ended = if *handed_over { RunFlags::HANDED_OVER } else { RunFlags::NONE };
-            let block = state_head::Block::new(
-                *now_ms,
-                *hold_ms_max,
-                *billing_ms,
-                *next_grant,
-                *run,
-                run_flags(*win_notices).with(ended),
-                *next_made,
-                *lease_ms,
-            );
-            state_head::encode(buf, &block)?.finish()
-        }
+        Part::Head { .. } => write_head(part, buf)?,
         Part::Budget { spec } => write_budget(spec, buf)?,
         Part::Books { .. } => write_books(part, buf)?,
         Part::Dormant(dormant) => write_dormant(dormant, buf)?,
@@ -336,6 +347,7 @@ pub(crate) fn part(message: &[u8]) -> Result<Part, String> {
             next_grant: v.next_grant(),
             run: v.run(),
             next_made: v.next_made().unwrap_or(ledger::spec::MADE_ID_MIN),
+            kept: [v.kept_edits(), v.kept_vault(), v.kept_budgets()].map(Option::unwrap_or_default),
         },
         View::Budget(v) => Part::Budget { spec: Box::new(spec(&v)?) },
         View::StateBooks(v) => books(&v),

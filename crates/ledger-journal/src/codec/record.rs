@@ -2,7 +2,7 @@
 
 use ledger::{
     Amount, Clock, Door, EditAction, Hold, Kept, KeptWith, KeyBytes, LegAmounts, Memo, NamedHold,
-    NamedLeg, Origin, Period, Record, TimedChange, TimedHold, Verdict,
+    NamedLeg, Origin, Period, Record, Room, TimedChange, TimedHold, Verdict,
 };
 use wire::EncodeError;
 use wire::journal::{self as schema, Message as View, *};
@@ -78,6 +78,12 @@ fn write_of_run(record: &Record, buf: &mut [u8]) -> Result<usize, EncodeError> {
         Record::Handover { at_ms } => {
             handover::encode(buf, &handover::Block::new(*at_ms))?.finish()
         }
+        Record::Kept { room, part, last, bytes } => {
+            let room = schema::Room::from_raw(*room as u8).expect("rooms are numbered alike");
+            let flags = if *last { KeptFlags::LAST } else { KeptFlags::NONE };
+            let block = schema::kept::Block::new(*part, room, flags);
+            schema::kept::encode(buf, &block)?.bytes(bytes)?.finish()
+        }
         _ => unreachable!("chosen by the caller"),
     })
 }
@@ -93,9 +99,10 @@ fn write_other(record: &Record, buf: &mut [u8]) -> Result<usize, EncodeError> {
         Record::Timed(_) | Record::Memo { .. } => write_later(record, buf)?,
         Record::Named { .. } | Record::NamedEnded { .. } => write_of_named(record, buf)?,
         Record::Resolved { .. } => unreachable!("written by the caller"),
-        Record::RunStarted { .. } | Record::Beat { .. } | Record::Handover { .. } => {
-            write_of_run(record, buf)?
-        }
+        Record::RunStarted { .. }
+        | Record::Beat { .. }
+        | Record::Handover { .. }
+        | Record::Kept { .. } => write_of_run(record, buf)?,
         Record::Budget { spec } => write_budget(spec, buf)?,
         Record::BudgetEnded { id } => {
             budget_ended::encode(buf, &budget_ended::Block::new(*id))?.finish()
@@ -708,8 +715,22 @@ fn of_run(view: &View<'_>) -> Result<Record, String> {
         },
         View::Beat(v) => Record::Beat { at_ms: v.at_ms() },
         View::Handover(v) => Record::Handover { at_ms: v.at_ms() },
+        View::Kept(v) => Record::Kept {
+            room: v.room().map(room).ok_or_else(|| unknown("room", v.room_raw()))?,
+            part: v.part(),
+            last: v.flags().last(),
+            bytes: v.bytes().into(),
+        },
         _ => unreachable!("chosen by the caller"),
     })
+}
+
+fn room(room: schema::Room) -> Room {
+    match room {
+        schema::Room::Edits => Room::Edits,
+        schema::Room::Vault => Room::Vault,
+        schema::Room::Budgets => Room::Budgets,
+    }
 }
 
 fn other_record(view: &View<'_>) -> Result<Record, String> {
@@ -721,7 +742,7 @@ fn other_record(view: &View<'_>) -> Result<Record, String> {
         View::AnswerSecret(v) => {
             Record::AnswerSecret { secret: KeyBytes(*v.secret()), at_ms: v.at_ms() }
         }
-        View::RunStarted(_) | View::Beat(_) | View::Handover(_) => of_run(view)?,
+        View::RunStarted(_) | View::Beat(_) | View::Handover(_) | View::Kept(_) => of_run(view)?,
         View::Budget(v) => Record::Budget { spec: Box::new(spec(v)?) },
         View::BudgetEnded(v) => Record::BudgetEnded { id: v.budget_id() },
         View::BudgetIdled(v) => Record::BudgetIdled { id: v.budget_id() },

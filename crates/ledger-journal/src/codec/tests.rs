@@ -1,6 +1,6 @@
 use ledger::{
     Clock, Door, EDIT_TEXT_MAX, EditAction, Hold, Kept, KeptWith, LedgerEvidence, Memo,
-    OPERATOR_TEXT_MAX, Origin, Part, Record, Stage, TokenKey, Verdict, WindowUse,
+    OPERATOR_TEXT_MAX, Origin, Part, Record, Room, Stage, TokenKey, Verdict, WindowUse,
 };
 use proptest::prelude::*;
 
@@ -206,6 +206,19 @@ fn resolved() -> impl Strategy<Value = Record> {
     )
 }
 
+fn part_of_message() -> impl Strategy<Value = Record> {
+    let rooms = prop::sample::select(Room::ALL.to_vec());
+    let longest = Just(vec![0xA5; ledger::room::PART_BYTES_MAX]);
+    let bytes = prop_oneof![9 => prop::collection::vec(any::<u8>(), 0..100), 1 => longest];
+    let part = (rooms, any::<u32>(), any::<bool>(), bytes);
+    part.prop_map(|(room, part, last, bytes)| Record::Kept {
+        room,
+        part,
+        last,
+        bytes: bytes.into(),
+    })
+}
+
 fn any_record() -> impl Strategy<Value = Record> {
     let numbers = (any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>());
     let small = (any::<u32>(), any::<u16>(), any::<u8>(), any::<[u8; 16]>());
@@ -274,7 +287,7 @@ fn any_record() -> impl Strategy<Value = Record> {
         true => Record::NamedEnded { door: hold.door, key: hold.key, at_ms },
         false => Record::Named { hold, fact, opens, at_ms },
     });
-    prop_oneof![2 => named, 2 => timed().prop_map(Record::Timed), 6 => plain, 2 => resolved(), 1 => topped_up, 1 => clicked, 2 => memo, 2 => operator, 2 => budget, 2 => edited()]
+    prop_oneof![2 => named, 2 => timed().prop_map(Record::Timed), 6 => plain, 2 => resolved(), 1 => topped_up, 1 => clicked, 1 => part_of_message(), 2 => memo, 2 => operator, 2 => budget, 2 => edited()]
 }
 
 fn timed() -> impl Strategy<Value = Box<ledger::TimedChange>> {
@@ -367,6 +380,7 @@ fn any_books() -> impl Strategy<Value = Part> {
 
 fn any_part() -> impl Strategy<Value = Part> {
     let head = (any::<[u64; 5]>(), any::<u32>()).prop_map(|([a, b, c, d, e], run)| Part::Head {
+        kept: [e, d, c],
         now_ms: a,
         hold_ms_max: b,
         billing_ms: c,

@@ -162,9 +162,10 @@ impl Bank {
 
     pub(super) fn apply(&mut self, record: &Record) -> Result<(), ReplayError> {
         match record {
-            Record::RunStarted { .. } | Record::Beat { .. } | Record::Handover { .. } => {
-                self.apply_of_run(record)
-            }
+            Record::RunStarted { .. }
+            | Record::Beat { .. }
+            | Record::Handover { .. }
+            | Record::Kept { .. } => self.apply_of_run(record),
             Record::Budget { spec } => self.apply_budget(spec),
             Record::BudgetEnded { id } => self.apply_ended(*id),
             Record::BudgetIdled { id } => self.apply_idled(*id),
@@ -243,6 +244,10 @@ impl Bank {
             Record::Handover { at_ms } => {
                 self.pass_to(*at_ms)?;
                 self.run.handed_over = true;
+                Ok(())
+            }
+            Record::Kept { room, last, .. } => {
+                self.kept[room.index()] += u64::from(*last);
                 Ok(())
             }
             _ => unreachable!("chosen by the caller"),

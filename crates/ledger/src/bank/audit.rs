@@ -20,6 +20,10 @@ impl Bank {
         digest.eat_if(!self.run.win_notices, 1);
         digest.eat_if(self.run.lease_ms > 0, self.run.lease_ms);
         digest.eat_if(self.run.handed_over, 2);
+        for (room, kept) in (0..).zip(self.kept) {
+            digest.eat_if(kept > 0, room);
+            digest.eat_if(kept > 0, kept);
+        }
         for slot in self.slots.values() {
             let budget = self.budget(*slot);
             // Those of budgets made on their first ask are given anew by each run.

@@ -47,8 +47,8 @@ use crate::keys::TokenKeys;
 use crate::spec::{LEVELS_MAX, MADE_SLOT, TOLERANCE_PPM_MAX};
 use crate::{
     Amount, Books, BudgetSpec, Claimed, Door, EDIT_TEXT_MAX, Edit, KeyBytes, KeyError,
-    LedgerEvidence, Line, MemoAnswer, MemoJudge, NODE_BYTES_MAX, OPERATOR_TEXT_MAX, Record, ToBank,
-    ToWorker, TokenKey, WindowLimit, WindowUse,
+    LedgerEvidence, Line, MemoAnswer, MemoJudge, NODE_BYTES_MAX, OPERATOR_TEXT_MAX, Record, Room,
+    RoomError, ToBank, ToWorker, TokenKey, WindowLimit, WindowUse, room,
 };
 use answers::Answers;
 use keyed::Claims;
@@ -344,6 +344,8 @@ pub struct Bank {
     claims: Claims,
     memos: Memos,
     named_rows: NamedHolds,
+    /// Whole messages, by room.
+    kept: [u64; Room::ALL.len()],
     timeline: Timeline,
     hungry: hungry::Hungry,
     counts: Counts,
@@ -374,6 +376,7 @@ impl Bank {
             claims: Claims::default(),
             memos: Memos::default(),
             named_rows: NamedHolds::default(),
+            kept: [0; Room::ALL.len()],
             timeline: Timeline::default(),
             hungry: hungry::Hungry::default(),
             counts: Counts::default(),
@@ -425,6 +428,20 @@ impl Bank {
     /// a crash.
     pub fn hand_over(&mut self, out: &mut Out) {
         self.book(Record::Handover { at_ms: self.now_ms }, out);
+    }
+
+    /// Records a message about a room; returns how many that are.
+    ///
+    /// # Errors
+    /// It is too long; nothing is recorded.
+    pub fn keep(&mut self, room: Room, message: &[u8], out: &mut Out) -> Result<u64, RoomError> {
+        room::cut(room, message)?.for_each(|part| self.book(part, out));
+        Ok(self.kept(room))
+    }
+
+    /// How many messages about a room were recorded.
+    pub fn kept(&self, room: Room) -> u64 {
+        self.kept[room.index()]
     }
 
     /// For the trail: what the start of this run suspended in a grant.
@@ -664,6 +681,11 @@ impl Bank {
     /// Number of this run.
     pub fn run(&self) -> u32 {
         self.run.number
+    }
+
+    /// Did this run end with [`Bank::hand_over`]?
+    pub fn is_handed_over(&self) -> bool {
+        self.run.handed_over
     }
 
     /// Counters.

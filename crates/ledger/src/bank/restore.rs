@@ -74,6 +74,7 @@ impl Bank {
             next_grant,
             run,
             next_made,
+            kept: self.kept,
         }
     }
 
@@ -336,6 +337,7 @@ impl Restore {
             next_grant,
             run: number,
             next_made,
+            kept,
         } = *part
         else {
             unreachable!("chosen by the caller")
@@ -343,7 +345,7 @@ impl Restore {
         if next_made < MADE_ID_MIN {
             return Err(RestoreError::Head("next made budget"));
         }
-        (self.next_grant, self.next_made) = (next_grant, next_made);
+        (self.next_grant, self.next_made, self.bank.kept) = (next_grant, next_made, kept);
         let run = Run { number, hold_ms_max, billing_ms, win_notices, lease_ms, handed_over };
         self.head(now_ms, run)
     }

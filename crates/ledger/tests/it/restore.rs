@@ -149,7 +149,8 @@ fn set_head(part: &mut Part, field: usize, value: u64) {
             next_grant,
             run,
             next_made,
-        } => match field % 9 {
+            kept,
+        } => match field % 10 {
             0 => *now_ms = value,
             1 => *hold_ms_max = value,
             2 => *billing_ms = value,
@@ -158,6 +159,7 @@ fn set_head(part: &mut Part, field: usize, value: u64) {
             5 => *next_made = value,
             6 => *lease_ms = value,
             7 => *handed_over = value == 0,
+            8 => kept[1] = value,
             _ => *run = u32::try_from(value >> 32).unwrap(),
         },
         _ => unreachable!("chosen by the caller"),

@@ -255,6 +255,7 @@ impl Balances {
             | Record::KeyAdded { .. }
             | Record::Beat { .. }
             | Record::Handover { .. }
+            | Record::Kept { .. }
             | Record::KeyRetired { .. }
             | Record::AnswerSecret { .. }
             | Record::Memo { .. }

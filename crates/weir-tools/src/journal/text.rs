@@ -12,7 +12,7 @@ use wire::Handle;
 use super::trail::Known;
 
 /// What records are called.
-pub(super) const TYPES: [&str; 36] = [
+pub(super) const TYPES: [&str; 37] = [
     "run_started",
     "budget",
     "budget_ended",
@@ -49,6 +49,7 @@ pub(super) const TYPES: [&str; 36] = [
     "timed",
     "beat",
     "handover",
+    "kept",
 ];
 
 /// The type of a record, one of [`TYPES`].
@@ -57,6 +58,7 @@ pub(super) fn type_of(record: &Record) -> &'static str {
         Record::RunStarted { .. } => "run_started",
         Record::Beat { .. } => "beat",
         Record::Handover { .. } => "handover",
+        Record::Kept { .. } => "kept",
         Record::Budget { .. } => "budget",
         Record::BudgetEnded { .. } => "budget_ended",
         Record::DayRolled { .. } => "day_rolled",
@@ -320,6 +322,13 @@ pub(super) fn fields(record: &Record, known: &Known) -> Fields {
         Record::AnswerSecret { at_ms, .. }
         | Record::Beat { at_ms }
         | Record::Handover { at_ms } => all.push(("at", at(at_ms))),
+        // Never the bytes: they may be a key.
+        Record::Kept { room, part, last, bytes } => all.extend([
+            ("room", room.name().into()),
+            ("part", (*part).into()),
+            ("last", (*last).into()),
+            ("bytes", bytes.len().into()),
+        ]),
         Record::Memo { memo, at_ms } => {
             all.push(("at", at(at_ms)));
             all.extend(memo_fields(memo));

@@ -39,7 +39,7 @@ macro_rules! block {
 
 /// One record of each kind, in the order of the schema.
 pub(crate) fn samples() -> Vec<Sample> {
-    let writers: [(&'static str, Writer); 43] = [
+    let writers: [(&'static str, Writer); 44] = [
         ("run_started", write_run_started),
         ("budget", write_budget),
         block!(budget_ended, u64::MAX),
@@ -73,6 +73,7 @@ pub(crate) fn samples() -> Vec<Sample> {
         block!(clicked, 7, NOW_MS + 2_000, 1_500_000, NOW_MS, 1_001, 3, 1, Door::Openrtb, 1),
         block!(beat, NOW_MS),
         block!(handover, NOW_MS + 1),
+        ("kept", write_kept),
         ("state_head", write_state_head),
         ("state_books", write_state_books),
         ("state_grant", write_state_grant),
@@ -108,6 +109,12 @@ fn key() -> [u8; 16] {
 
 fn marks() -> [u8; 128] {
     std::array::from_fn(|i| [0x10, 0x32, 0x54][i % 3])
+}
+
+fn write_kept(buf: &mut [u8]) -> Written {
+    use wire::journal::{KeptFlags, Room, kept};
+    let block = kept::Block::new(2, Room::Vault, KeptFlags::LAST);
+    Ok(kept::encode(buf, &block)?.bytes(&key())?.finish())
 }
 
 fn write_budget(buf: &mut [u8]) -> Written {
@@ -258,8 +265,20 @@ fn write_run_started(buf: &mut [u8]) -> Written {
 
 fn write_state_head(buf: &mut [u8]) -> Written {
     let (next_made, flags) = ((1 << 62) + 8, RunFlags::HANDED_OVER);
-    let block =
-        state_head::Block::new(NOW_MS, 2_000, 3_600_000, 8, u32::MAX, flags, next_made, 15_000);
+    let kept = [3, 2, 1];
+    let block = state_head::Block::new(
+        NOW_MS,
+        2_000,
+        3_600_000,
+        8,
+        u32::MAX,
+        flags,
+        next_made,
+        15_000,
+        kept[0],
+        kept[1],
+        kept[2],
+    );
     Ok(state_head::encode(buf, &block)?.finish())
 }
 
@@ -418,7 +437,7 @@ fn a_record_has_no_framing_header() {
     let record = named("grant_closed");
     assert_eq!(record.len(), MESSAGE_HEADER_LEN + size_of::<grant_closed::Block>());
     assert_eq!(record.len(), grant_closed::encoded_len());
-    assert_eq!(record[..8], [8, 0, 12, 0, 0x15, 0x1E, 12, 0], "block, template, schema, version");
+    assert_eq!(record[..8], [8, 0, 12, 0, 0x15, 0x1E, 13, 0], "block, template, schema, version");
     // The two schemas do not take each other's messages, although both are SBE.
     let other = wire::Message::decode(&record).err();
     assert_eq!(other, Some(FrameError::UnknownEncoding { found: 0x151E }));
