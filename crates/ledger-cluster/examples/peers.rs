@@ -174,7 +174,7 @@ impl Work {
     fn audit(&self, cluster: &Cluster, name: &str) {
         let (mut log, mut read) = (cluster.open(name, 1), Vec::new());
         until("the log's end", || {
-            let done = log.read_on(&mut |group| {
+            let done = log.read_on(&mut |_, group| {
                 read.push(group.entry().to_vec());
                 ControlFlow::Continue(())
             });
@@ -234,7 +234,7 @@ fn groups_of_all_sizes(cluster: &Cluster, log: &mut ClusterLog, work: &mut Work)
         let seen = cluster.open("a", 1).seek(work.groups[at].after()).unwrap();
         assert_eq!(seen.entry, at as u64 + 1);
     }
-    let error = cluster.open("a", 2).read_on(&mut |_| ControlFlow::Continue(())).unwrap_err();
+    let error = cluster.open("a", 2).read_on(&mut |_, _| ControlFlow::Continue(())).unwrap_err();
     assert!(error.to_string().contains("another secret"), "{error}");
     row(
         "400 groups, 100 B to 255 KiB",
@@ -288,7 +288,9 @@ fn begin(cluster: &Cluster, position: &Position) -> (NodeLog<Disk>, CaughtUp) {
             ledger_journal::segments(&disk).unwrap().last().map_or(1, |last| last + 1);
         let tail = Tail { position: *position, next_segment };
         let writer = Writer::new(disk.clone(), 1, 1 << 26, tail);
-        NodeLog::begin(cluster.open("a", 1), writer, &disk, &mut |_| Ok(())).ok()
+        let mut node = NodeLog::new(cluster.open("a", 1), writer);
+        let caught_up = node.catch_up(&disk, &mut |_| Ok(())).ok()?;
+        Some((node, caught_up))
     })
 }
 

@@ -6,8 +6,8 @@
 //! - `verdict`: what an answer of the engine means for an append. No I/O: a table of answers in its tests.
 //! - `seal`: entries to bytes that the engine's operators can neither read nor forge.
 //! - `attest`: which settings of a stream and of a server keep what they acknowledge. No I/O.
-//! - [`NodeLog`]: what a node's journal appends to, this log first and its own disk second; a start makes both the same.
-//! - [`Listening`], [`begin`] and [`begin_run`]: how a standby becomes the bank.
+//! - [`NodeLog`]: what a node's journal appends to, this log first and its own disk second; a standby follows with it, and a start makes both the same.
+//! - [`Listening`], [`catch_up`] and [`begin_run`]: how a standby becomes the bank.
 //! - [`Engine`]: what is asked of an engine, without async. [`JetStream`]: one, on a runtime of its own that the calling thread drives.
 //! - [`Memory`]: another engine, for tests.
 
@@ -30,9 +30,9 @@ mod verdict;
 pub use engine::{AnyEngine, Engine, Reply};
 pub use error::{ClusterError, LogFault};
 pub use jetstream::{JetStream, Servers};
-pub use log::{ClusterLog, ENTRY_BYTES_MAX, Place, Tip};
+pub use log::{ClusterLog, ENTRY_BYTES_MAX, Place};
 pub use memory::{EngineFault, Memory};
 pub use name::{ClusterName, NameError};
-pub use node_log::{At, CatchUpError, CaughtUp, NodeLog};
+pub use node_log::{At, CatchUpError, CaughtUp, EachGroup, NodeLog};
 pub use seal::{EntryKey, OpenError, SEAL_BYTES};
-pub use start::{BeginError, Listening, begin, begin_run, replay};
+pub use start::{BeginError, Listening, begin_run, catch_up, replay};

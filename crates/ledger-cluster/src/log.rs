@@ -7,8 +7,6 @@ use std::time::{Duration, Instant};
 
 use ledger_journal::{Durability, EntryHead, Fault, Group, Log, NotAppended, Position, ReadError};
 
-use ledger::Record;
-
 use crate::verdict::{Appended, Extent, Found, Rival};
 use crate::{
     ClusterError, ClusterName, Engine, EntryKey, JetStream, LogFault, OpenError, attest, verdict,
@@ -29,17 +27,6 @@ pub struct Place {
 impl Place {
     /// Before the first record.
     pub const START: Place = Place { position: Position::START, entry: 0 };
-}
-
-/// What a log ends with.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Tip {
-    /// The number of the last entry; 0 if there never was one.
-    pub entry: u64,
-    /// The number of its last record.
-    pub record: u64,
-    /// That record, where this version knows it.
-    pub last: Option<Record>,
 }
 
 /// Takes an entry with its number; a break or a fault ends the reading.
@@ -113,18 +100,12 @@ impl<E: Engine> ClusterLog<E> {
         Ok(())
     }
 
-    /// Returns what the log ends with. It may be old.
+    /// Returns the number of the last entry, 0 if there never was one. It may be old.
     ///
     /// # Errors
     /// [`ClusterError`].
-    pub fn tip(&mut self) -> Result<Tip, ClusterError> {
-        let extent = self.extent().map_err(|fault| self.error(fault))?;
-        if extent.last < extent.first {
-            return Ok(Tip { entry: extent.last, ..Tip::default() });
-        }
-        let group = self.group(extent.last).map_err(|fault| self.error(fault))?;
-        let record = EntryHead::read(&group).map_or(0, |head| head.records.end - 1);
-        Ok(Tip { entry: extent.last, record, last: EntryHead::last_record(&group) })
+    pub fn last_entry(&mut self) -> Result<u64, ClusterError> {
+        self.extent().map(|extent| extent.last).map_err(|fault| self.error(fault))
     }
 
     /// Goes to a position that this node knows to be in the log, such as the end of its own journal, once the log has the same there.
@@ -137,14 +118,32 @@ impl<E: Engine> ClusterLog<E> {
         Ok(self.place)
     }
 
-    /// Hands the groups behind the own place on to `each`, in order, each checked against the one before, and goes on behind the last one.
+    /// The same, and asks the log also where it knows the place already: the log may have forgotten it since.
+    pub(crate) fn seek_again(&mut self, position: &Position) -> Result<Place, ClusterError> {
+        let extent = self.extent().map_err(|fault| self.error(fault))?;
+        let (place, is_known) = (self.place, *position == self.place.position);
+        if is_known && (extent.first..=extent.last).contains(&place.entry) {
+            self.check(position, place.entry, extent).map_err(|fault| self.error(fault))?;
+            return Ok(place);
+        }
+        self.place = Place::START;
+        self.seek(position)
+    }
+
+    /// Goes back to a place before: what is behind it is read again.
+    pub(crate) fn go_back(&mut self, place: Place) {
+        self.place = place;
+    }
+
+    /// Hands the groups behind the own place on to `each`, each with the place behind it, in order, checked against the one before, and goes
+    /// on behind the last one.
     /// What is read may be old: the next append tells.
     ///
     /// # Errors
     /// [`ClusterError`]. Groups before the error were handed on.
     pub fn read_on(
         &mut self,
-        each: &mut dyn FnMut(&Group) -> ControlFlow<()>,
+        each: &mut dyn FnMut(Place, &Group) -> ControlFlow<()>,
     ) -> Result<(), ClusterError> {
         let mut at = self.place;
         let done = self.open_from(self.place, &mut |entry, bytes| {
@@ -154,7 +153,7 @@ impl<E: Engine> ClusterLog<E> {
                 why: fault.to_string(),
             })?;
             at = Place { position: *group.after(), entry };
-            Ok(each(&group))
+            Ok(each(at, &group))
         });
         self.place = at;
         done.map_err(|fault| self.error(fault))

@@ -1,7 +1,7 @@
 //! The log of a node: the cluster's log first, the node's own disk second; and a start, which makes both the same.
 //!
 //! A group counts once both have it. As the disk comes second, it has what the log has not only where the log forgot, and then the log is
-//! filled up from it, byte for byte. What the log has and the disk has not is read on, so an empty folder begins from the log.
+//! filled up from it, byte for byte. What the log has and the disk has not is read on, so an empty folder begins from the log, and a standby's follows it.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -21,12 +21,20 @@ const TRIES: u32 = 50;
 /// ...after this time each.
 const RETRY: Duration = Duration::from_millis(200);
 
+/// Of a log that has so many entries more, those are sealed together: a seal for each would take hours.
+const AT_ONCE: u64 = 256;
+
 /// What a node's journal appends to.
 pub struct NodeLog<F: Folder, E = JetStream> {
     log: ClusterLog<E>,
     disk: Writer<F>,
+    /// Records before this one were handed on.
+    heard: u64,
     at: Arc<At>,
 }
+
+/// Takes the groups that were read from the log.
+pub type EachGroup<'a> = &'a mut dyn FnMut(&Group) -> Result<(), String>;
 
 /// Where a log ends, for whoever looks.
 #[derive(Debug, Default)]
@@ -110,23 +118,25 @@ pub enum CatchUpError {
 }
 
 impl<F: Folder, E: Engine> NodeLog<F, E> {
-    /// Makes log and disk the same and goes on behind both. `folder` is the one that `disk` writes to, which stands at the end of what was
-    /// recovered; `each` hears every group that was read from the log, to be replayed.
+    /// A log and what of it stands on the disk, which stands at the end of what was recovered.
+    pub fn new(log: ClusterLog<E>, disk: Writer<F>) -> NodeLog<F, E> {
+        let heard = disk.position().sequence;
+        let at = Arc::new(At::default());
+        at.set(Place { position: *disk.position(), entry: 0 });
+        NodeLog { log, disk, heard, at }
+    }
+
+    /// Makes log and disk the same and goes on behind both. `folder` is the one that the disk's writer writes to; `each` hears every group
+    /// that was read from the log and not before, to be replayed.
     ///
     /// # Errors
     /// [`CatchUpError`].
-    pub fn begin(
-        log: ClusterLog<E>,
-        disk: Writer<F>,
-        folder: &F,
-        each: &mut dyn FnMut(&Group) -> Result<(), String>,
-    ) -> Result<(NodeLog<F, E>, CaughtUp), CatchUpError> {
-        let mut node = NodeLog { log, disk, at: Arc::default() };
-        let end = *node.disk.position();
-        let appended = match node.log.seek(&end) {
+    pub fn catch_up(&mut self, folder: &F, each: EachGroup<'_>) -> Result<CaughtUp, CatchUpError> {
+        let end = *self.disk.position();
+        let appended = match self.log.seek_again(&end) {
             Ok(_) => 0,
             Err(ClusterError { fault: LogFault::Behind { last, .. }, .. }) => {
-                let appended = node.fill_up(folder, last)?;
+                let appended = self.fill_up(folder, last)?;
                 let _ = (last > 0).then(|| tracing::error!(
                     groups = appended,
                     last,
@@ -136,9 +146,34 @@ impl<F: Folder, E: Engine> NodeLog<F, E> {
             }
             Err(other) => return Err(other.into()),
         };
-        let read = node.read_on(each)?;
-        node.at.set(node.log.place());
-        Ok((node, CaughtUp { read, appended }))
+        let more = self.log.last_entry()?.saturating_sub(self.log.place().entry);
+        let read = self.read_on(more > AT_ONCE, each)?;
+        Ok(CaughtUp { read, appended })
+    }
+
+    /// Reads on as far as the log has more than the disk, and appends nothing: another node may be the bank. Returns the number of the log's
+    /// last entry; one before the own last entry is old, or the log forgot. The segment that a run would write to is begun meanwhile.
+    ///
+    /// # Errors
+    /// [`CatchUpError`]. After one of the disk it is as before, and may be tried again.
+    pub fn follow(&mut self, now_ms: u64, each: EachGroup<'_>) -> Result<u64, CatchUpError> {
+        let end = *self.disk.position();
+        let last = self.log.last_entry()?;
+        match self.log.seek(&end) {
+            Err(ClusterError { fault: LogFault::Behind { .. }, .. }) => {}
+            Err(other) => return Err(other.into()),
+            Ok(place) if last > place.entry => {
+                self.read_on(last - place.entry > AT_ONCE, each)?;
+            }
+            Ok(place) => self.at.set(place),
+        }
+        self.disk.open(now_ms).map_err(|error| CatchUpError::Disk(error.to_string()))?;
+        Ok(last)
+    }
+
+    /// The log alone.
+    pub fn log(&mut self) -> &mut ClusterLog<E> {
+        &mut self.log
     }
 
     /// Where it ends, as that is from now on.
@@ -146,26 +181,44 @@ impl<F: Folder, E: Engine> NodeLog<F, E> {
         Arc::clone(&self.at)
     }
 
-    /// Takes over what the log has behind the disk's end.
-    fn read_on(
-        &mut self,
-        each: &mut dyn FnMut(&Group) -> Result<(), String>,
-    ) -> Result<u64, CatchUpError> {
-        let (mut groups, mut failed, disk) = (0, None, &mut self.disk);
-        let mut take = |group: &Group| {
+    /// Takes over what the log has behind the disk's end; `together`: sealed together, and until then a crash leaves nothing of it.
+    fn read_on(&mut self, together: bool, each: EachGroup<'_>) -> Result<u64, CatchUpError> {
+        let (mut groups, mut failed) = (0, None);
+        let NodeLog { log, disk, heard, at } = self;
+        let mut kept = log.place();
+        let mut take = |place: Place, group: &Group| {
             let first = group.before().sequence;
-            disk.copy(group).map_err(|error| CatchUpError::Disk(error.to_string()))?;
-            each(group).map_err(|why| CatchUpError::Replay { first, why })
+            if first >= *heard {
+                each(group).map_err(|why| CatchUpError::Replay { first, why })?;
+                (*heard, groups) = (group.after().sequence, groups + 1);
+            }
+            let done = match together {
+                true => disk.copy(group),
+                false => disk.append(group).map_err(io::Error::from),
+            };
+            let has = *disk.position();
+            if has == *group.after() {
+                kept = place;
+            } else if has == *group.before() {
+                kept = Place { position: has, entry: place.entry - 1 };
+            }
+            done.map_err(|error| CatchUpError::Disk(error.to_string()))
         };
-        let read = self.log.read_on(&mut |group| {
-            failed = take(group).err();
-            groups += 1;
+        let read = log.read_on(&mut |place, group| {
+            failed = take(place, group).err();
             if failed.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         // What was read before an error is not read again by the next start.
-        self.disk.seal_copied().map_err(|error| CatchUpError::Disk(error.to_string()))?;
+        let sealed = disk.seal_copied().map_err(|error| CatchUpError::Disk(error.to_string()));
+        if *disk.position() != log.place().position {
+            // What the disk has not is read once more, and not handed on again.
+            log.go_back(kept);
+        }
+        at.set(log.place());
+        failed.map_or(Ok(()), Err)?;
+        sealed?;
         read?;
-        failed.map_or(Ok(groups), Err)
+        Ok(groups)
     }
 
     /// Appends again what the log forgot behind record `last`. Where it did not, as an old leader said so, it finds every group there.

@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use ledger::{Bank, Record};
 use ledger_journal::files::Folder;
-use ledger_journal::{Gather, Group, Known, Log, NotAppended, Position, Writer};
+use ledger_journal::{Gather, Group, Known, Log, NotAppended, Position};
 use probe::Lease;
 
-use crate::{CatchUpError, ClusterError, ClusterLog, Engine, LogFault, NodeLog, OpenError, Tip};
+use crate::{CatchUpError, CaughtUp, ClusterError, Engine, LogFault, NodeLog, OpenError};
 
 /// An append of a start is repeated after this time...
 const RETRY: Duration = Duration::from_millis(200);
@@ -34,7 +34,7 @@ pub enum BeginError {
 impl BeginError {
     /// Is it a log that does not answer now, or whose answer cannot be read?
     pub fn is_away(&self) -> bool {
-        let BeginError::Log(ClusterError { fault, .. }) = self else { return false };
+        let Some(fault) = self.fault() else { return false };
         match fault {
             LogFault::Entry { why, .. } => *why == OpenError::Damaged,
             fault => matches!(fault, LogFault::Away(_) | LogFault::Hole(_)),
@@ -43,17 +43,26 @@ impl BeginError {
 
     /// Could the start not read the log for want of an answer? Nothing was begun then.
     pub fn is_silence(&self) -> bool {
-        match self {
-            BeginError::Log(error) | BeginError::CatchUp(CatchUpError::Log(error)) => {
-                matches!(error.fault, LogFault::Away(_))
-            }
-            _ => false,
-        }
+        matches!(self.fault(), Some(LogFault::Away(_)))
     }
 
     /// Is there no such stream?
     pub fn is_no_stream(&self) -> bool {
-        matches!(self, BeginError::Log(ClusterError { fault: LogFault::NoStream, .. }))
+        matches!(self.fault(), Some(LogFault::NoStream))
+    }
+
+    /// Is it the own disk, which cannot be read or written now?
+    pub fn is_disk(&self) -> bool {
+        matches!(self, BeginError::CatchUp(CatchUpError::Disk(_)))
+    }
+
+    fn fault(&self) -> Option<&LogFault> {
+        match self {
+            BeginError::Log(error) | BeginError::CatchUp(CatchUpError::Log(error)) => {
+                Some(&error.fault)
+            }
+            _ => None,
+        }
     }
 }
 
@@ -65,49 +74,49 @@ pub struct Listening {
 }
 
 impl Listening {
-    /// Is there no bank, by the last entry and its last record, or by silence of so many ms? `None`: the log does not answer, and its silence
-    /// counts anew.
-    pub fn is_over(&mut self, takeover_ms: Option<u64>, now_ms: u64, tip: Option<&Tip>) -> bool {
-        let Some(tip) = tip else {
+    /// Is there no bank, by the number of the last entry, or by silence of so many ms? `None`: the log does not answer, and its silence counts
+    /// anew. `is_free`: what is known ends with a clean stop.
+    pub fn is_over(
+        &mut self,
+        takeover_ms: Option<u64>,
+        now_ms: u64,
+        entry: Option<u64>,
+        is_free: bool,
+    ) -> bool {
+        let Some(entry) = entry else {
             self.last = None;
             return false;
         };
-        if tip.entry == 0 || matches!(tip.last, Some(Record::Handover { .. })) {
+        if entry == 0 || is_free {
             return true;
         }
-        if self.last.replace(tip.entry) != Some(tip.entry) {
+        if self.last.replace(entry) != Some(entry) {
             self.since_ms = now_ms;
         }
         takeover_ms.is_some_and(|ms| now_ms - self.since_ms >= ms)
     }
-
-    /// How long nothing new was heard, ms.
-    pub fn silent_ms(&self, now_ms: u64) -> u64 {
-        now_ms - self.since_ms
-    }
 }
 
-/// The log of a node that has read back its own disk: what the log has more is replayed, and what the log has lost it has again from the disk.
+/// Makes disk and log of a node the same: what the log has more is handed to `each`, and what the log has lost it has again from the disk.
 ///
 /// # Errors
 /// Disk and log do not belong together, or both lost what was acknowledged.
-pub fn begin<F: Folder, E: Engine>(
-    mut log: ClusterLog<E>,
-    disk: (Writer<F>, &F),
+pub fn catch_up<F: Folder, E: Engine>(
+    (node, folder): (&mut NodeLog<F, E>, &F),
     bank: &mut Bank,
     known: &Known,
-) -> Result<NodeLog<F, E>, BeginError> {
+    each: &mut dyn FnMut(&mut Bank, &Group) -> Result<(), String>,
+) -> Result<CaughtUp, BeginError> {
     // A log that does not keep what it acknowledges is told before anything is appended.
-    log.attest().map_err(BeginError::Refused)?;
-    let (writer, folder) = disk;
-    let has = *writer.position();
-    if has != Position::START && log.tip()?.entry == 0 {
+    node.log().attest().map_err(BeginError::Refused)?;
+    let has = *node.position();
+    if has != Position::START && node.log().last_entry()? == 0 {
         return Err(BeginError::Refused(format!(
             "the log is empty, and the journal of this data folder has {} records. To begin the cluster with this folder: `weir cluster init`. If the log had records, it is lost: begin with the folder whose journal is the longest",
             has.sequence - 1
         )));
     }
-    let (node, caught_up) = NodeLog::begin(log, writer, folder, &mut |group| replay(bank, group))?;
+    let caught_up = node.catch_up(folder, &mut |group| each(bank, group))?;
     bank.audit().map_err(|why| {
         BeginError::Refused(format!(
             "the books of the log do not add up: {why}; nothing was appended, please report this"
@@ -128,14 +137,14 @@ pub fn begin<F: Folder, E: Engine>(
         record = ends - 1,
         "disk and log are the same"
     );
-    Ok(node)
+    Ok(caught_up)
 }
 
-/// Replays the records of a group.
+/// Replays the records of a group, and returns them.
 ///
 /// # Errors
 /// Which record does not fit, or is not known here.
-pub fn replay(bank: &mut Bank, group: &Group) -> Result<(), String> {
+pub fn replay(bank: &mut Bank, group: &Group) -> Result<Vec<Record>, String> {
     let mut records = Vec::new();
     group.each_record(|record| records.push(record)).map_err(|fault| {
         format!("{fault}: is this node's version older than the one that wrote it?")
@@ -143,7 +152,8 @@ pub fn replay(bank: &mut Bank, group: &Group) -> Result<(), String> {
     let applied = bank.replay_all(&records);
     applied.map_err(|(index, error)| {
         format!("record {}: {error}", group.before().sequence + index as u64)
-    })
+    })?;
+    Ok(records)
 }
 
 /// Appends the record that begins a run, alone, until it is certain: before that there is no run, and another node may be the bank.
@@ -191,28 +201,26 @@ mod tests {
     /// Each row: what the log says at a time, and whether a standby may begin.
     #[test]
     fn a_standby_waits_for_silence_that_the_log_itself_does_not_make() {
-        let (beat, end) = (|| Record::Beat { at_ms: 1 }, || Record::Handover { at_ms: 1 });
         let rows = [
-            (0, Some((7, Some(beat()))), false),
-            (2_999, Some((7, Some(beat()))), false),
-            (3_000, Some((8, Some(beat()))), false),
-            (5_999, Some((8, Some(beat()))), false),
+            (0, Some(7), false, false),
+            (2_999, Some(7), false, false),
+            (3_000, Some(8), false, false),
+            (5_999, Some(8), false, false),
             // It was away: its bank has to find it again first.
-            (6_000, None, false),
-            (6_500, Some((8, Some(beat()))), false),
-            (9_499, Some((8, None)), false),
-            (9_500, Some((8, None)), true),
-            (9_500, Some((9, Some(end()))), true),
-            (9_500, Some((0, None)), true),
+            (6_000, None, false, false),
+            (6_500, Some(8), false, false),
+            (9_499, Some(8), false, false),
+            (9_500, Some(8), false, true),
+            (9_500, Some(9), true, true),
+            (9_500, Some(0), false, true),
         ];
         let [mut auto, mut manual] = [Listening::default(), Listening::default()];
-        for (now_ms, tip, expected) in rows {
-            let told = tip.clone().map(|(entry, last)| Tip { entry, last, record: 1 });
-            let is_over = auto.is_over(Some(3_000), now_ms, told.as_ref());
-            assert_eq!(is_over, expected, "{now_ms} {tip:?}");
-            let by_hand = matches!(tip, Some((9, _) | (0, _)));
-            let is_over = manual.is_over(None, now_ms, told.as_ref());
-            assert_eq!(is_over, by_hand, "{now_ms} {tip:?}");
+        for (now_ms, entry, is_free, expected) in rows {
+            let is_over = auto.is_over(Some(3_000), now_ms, entry, is_free);
+            assert_eq!(is_over, expected, "{now_ms} {entry:?}");
+            let by_hand = is_free || entry == Some(0);
+            let is_over = manual.is_over(None, now_ms, entry, is_free);
+            assert_eq!(is_over, by_hand, "{now_ms} {entry:?}");
         }
     }
 }

@@ -88,7 +88,7 @@ fn appended(engine: &Memory, count: u64) -> (ClusterLog<Memory>, Vec<Group>) {
 /// Reads on: the places behind each group.
 fn read_on(log: &mut ClusterLog<Memory>) -> Result<Vec<Position>, ClusterError> {
     let mut read = Vec::new();
-    let done = log.read_on(&mut |group| {
+    let done = log.read_on(&mut |_, group| {
         read.push(*group.after());
         ControlFlow::Continue(())
     });
@@ -125,7 +125,7 @@ fn what_is_appended_is_read_from_any_place() {
         assert_eq!(other.place(), log.place());
     }
     let mut seen = 0;
-    let mut stop = |_: &Group| {
+    let mut stop = |_, _: &Group| {
         seen += 1;
         if seen == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
@@ -322,12 +322,12 @@ impl Folder {
             ledger_journal::segments(&disk).unwrap().last().map_or(1, |last| last + 1);
         let position = known.last().map_or(Position::START, |group| *group.after());
         let writer = Writer::new(disk.clone(), 1, 1 << 22, Tail { position, next_segment });
-        let mut read = Vec::new();
-        let begun = NodeLog::begin(open(engine), writer, &disk, &mut |group| {
+        let (mut read, mut node) = (Vec::new(), NodeLog::new(open(engine), writer));
+        let begun = node.catch_up(&disk, &mut |group| {
             read.push(*group.after());
             Ok(())
         });
-        (begun, read)
+        (begun.map(|caught_up| (node, caught_up)), read)
     }
 }
 
@@ -427,4 +427,55 @@ fn the_disk_never_has_what_the_log_has_not() {
     rival(&engine, all[1].after());
     assert_eq!(outcome(other.append(&all[2])), "fenced");
     assert_eq!(*other.position(), *all[1].after());
+}
+
+/// A standby has what the log has, each group once, and appends nothing: however the groups come, after a disk that failed, and where the log forgets.
+#[test]
+fn a_standby_follows_and_its_disk_comes_back_without_a_hole() {
+    let (engine, folder) = (memory(), Folder::new("follows"));
+    let disk = Disk::open(&folder.0, Durability::Sealed).unwrap();
+    let tail = Tail { position: Position::START, next_segment: 1 };
+    let writer = Writer::new(disk.clone(), 1, 1 << 22, tail);
+    let (mut standby, mut heard) = (NodeLog::new(open(&engine), writer), Vec::new());
+    let (mut bank, mut all) = (open(&engine), Vec::new());
+    let aside = folder.0.with_extension("gone");
+    // How many groups come, and whether the disk fails meanwhile. Many are sealed together.
+    for (count, fails) in [(1, false), (3, true), (300, true), (300, false), (0, false), (2, false)]
+    {
+        let at = all.last().map_or(Position::START, |group: &Group| *group.after());
+        let more = groups(&at, count, 1 + 2 * all.len() as u64);
+        more.iter().for_each(|group| bank.append(group).unwrap());
+        all.extend(more);
+        let mut follow = || {
+            standby.follow(1, &mut |group| {
+                heard.push(*group.after());
+                Ok(())
+            })
+        };
+        if fails {
+            std::fs::rename(&folder.0, &aside).unwrap();
+            // A segment that is begun goes on; the next one cannot begin.
+            let failed = [follow(), follow()];
+            assert!(count < 100 || failed.iter().all(Result::is_err), "{failed:?}");
+            std::fs::rename(&aside, &folder.0).unwrap();
+        }
+        assert_eq!(follow().unwrap(), all.len() as u64);
+        assert_eq!(heard, ends(&all), "each once");
+        assert_eq!(everywhere(&mut standby, &engine), ends(&all));
+        assert_eq!(standby.at().get(), (2 * all.len() as u64, all.len() as u64));
+    }
+    // The log forgets: nobody appends again before a takeover.
+    engine.cut(600);
+    assert_eq!(standby.follow(1, &mut |_| Ok(())).unwrap(), 600);
+    assert_eq!(engine.entries(), 600);
+    let caught_up = standby.catch_up(&disk, &mut |_| Ok(())).unwrap();
+    assert_eq!(caught_up, CaughtUp { read: 0, appended: 6 });
+    assert_eq!(everywhere(&mut standby, &engine), ends(&all));
+    // What cannot be replayed is not on the disk either.
+    let more = groups(all[605].after(), 1, 5_000);
+    bank.seek(all[605].after()).unwrap();
+    bank.append(&more[0]).unwrap();
+    let error = standby.follow(1, &mut |_| Err("of a later version".into())).unwrap_err();
+    assert!(matches!(error, CatchUpError::Replay { first: 1_213, .. }), "{error}");
+    assert_eq!(standby.position(), all[605].after());
 }

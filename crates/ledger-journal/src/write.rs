@@ -154,7 +154,7 @@ impl<F: Folder> Writer<F> {
     /// another log has anyway, where a seal for each group would take hours.
     ///
     /// # Errors
-    /// What the system says, or that the group does not follow.
+    /// What the system says, or that the group does not follow; what was not sealed counts for nothing.
     pub fn copy(&mut self, group: &Group) -> io::Result<()> {
         let len = group.bytes().len() as u64;
         let is_full = |copying: &Copying<_>| copying.len() + len > self.segment_bytes;
@@ -175,7 +175,12 @@ impl<F: Folder> Writer<F> {
         }
         copying.gathered.extend_from_slice(group.blocks());
         copying.end = *group.after();
-        if copying.gathered.as_bytes().len() >= COPIED_AT_ONCE { copying.write() } else { Ok(()) }
+        let is_enough = copying.gathered.as_bytes().len() >= COPIED_AT_ONCE;
+        let written = if is_enough { copying.write() } else { Ok(()) };
+        if written.is_err() {
+            self.copying = None;
+        }
+        written
     }
 
     /// Seals what was copied, and goes on behind it.

@@ -6,19 +6,19 @@ use utoipa::ToSchema;
 /// How a node stands in its cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Cluster {
-    /// `bank`: it has begun the last run; `standby`: it waits until no bank speaks.
+    /// `bank`: it has begun the last run; `standby`: it follows, and waits until no bank speaks.
     #[schema(example = "bank")]
     pub role: &'static str,
     /// Name of the cluster.
     pub name: String,
     /// Name of this machine.
     pub node: String,
-    /// The bank; null where a standby does not know it.
+    /// The bank; null where a standby has not read who began the run.
     #[schema(required)]
     pub bank: Option<ClusterBank>,
-    /// Where the log ends, as this node knows it.
+    /// Up to where this node has the log.
     pub position: ClusterPosition,
-    /// How long a standby has heard nothing new; 0 of the bank.
+    /// How long ago a standby had all of the log; 0 of the bank.
     pub lag_ms: u64,
     /// How long the bank may go on granting without an answer of the log; of a standby, how long it may by the configuration.
     pub lease_ms: u64,
@@ -26,6 +26,9 @@ pub struct Cluster {
     pub log: ClusterEngine,
     /// What is durable on this machine alone.
     pub not_carried: Vec<&'static str>,
+    /// Why a standby does not have on its disk what is in the log, and cannot take over; null where it can.
+    #[schema(required)]
+    pub failure: Option<String>,
 }
 
 /// Who began the last run.

@@ -1,20 +1,25 @@
-//! A log on other machines, as `[cluster]` says: what is wrong with the section, how the log is opened, and how a node stands by. How a run begins
-//! there is in `ledger-cluster`.
+//! A log on other machines, as `[cluster]` says: what is wrong with the section, how the log is opened, and how a node stands by, which
+//! follows it meanwhile. How a run begins there is in `ledger-cluster`.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use ledger_cluster::{
     AnyEngine, BeginError, CaughtUp, ClusterLog, ClusterName, EntryKey, JetStream, Listening,
-    Servers, Tip,
+    Servers,
 };
+use ledger_journal::{Disk, Writer};
 use vault::SecretKey;
 use weir_config::config::{Config, ConfigError, Takeover};
 use weir_config::paths::told;
 
-use crate::bank::recover::put_into;
+use crate::bank::recover::{ReadBack, put_into};
+use crate::bank::warm::Followed;
+pub use crate::bank::warm::Warm;
+use crate::doors::DOORS;
 use crate::error::StartError;
-use crate::start::lock_data;
+use crate::known::Permits;
+use crate::start::{lock_data, workers};
 
 /// How long a server may take to answer; then another one is asked.
 const ANSWER: Duration = Duration::from_millis(400);
@@ -22,6 +27,8 @@ const ANSWER: Duration = Duration::from_millis(400);
 const RETRY: Duration = Duration::from_millis(200);
 /// A stream that was made just now has no leader for this time at most.
 const LEADER_WITHIN: Duration = Duration::from_secs(10);
+/// A standby looks for more in the log this often.
+const LOOK: Duration = Duration::from_millis(100);
 /// A stream is gone where the engine says so as often.
 const GONE_TIMES: u32 = 2;
 
@@ -157,7 +164,7 @@ pub fn init(config: &Config) -> Result<Made, StartError> {
         }
         std::thread::sleep(RETRY);
     }
-    let entries = log.tip().map_err(BeginError::from)?.entry;
+    let entries = log.last_entry().map_err(BeginError::from)?;
     let data = &config.node.data_dir;
     let has_journal = data.join("journal").exists();
     let caught_up = match has_journal {
@@ -171,72 +178,169 @@ pub fn init(config: &Config) -> Result<Made, StartError> {
 }
 
 /// What a standby knows of the log.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Heard {
-    /// The last record, and the last entry.
+    /// The last record, and the last entry, that are here.
     pub position: (u64, u64),
-    /// How long nothing new was heard, ms.
+    /// How long ago all of the log was here, ms.
     pub lag_ms: u64,
     /// Does the log answer?
     pub is_up: bool,
     /// For how long it has, or has not, ms.
     pub since_ms: u64,
+    /// The bank and its run, where the standby has read who began it.
+    pub bank: Option<(String, u32)>,
+    /// Why what is in the log is not on this node's disk.
+    pub failure: Option<String>,
 }
 
-/// Stands by until no bank speaks in the log: it stopped cleanly, nothing was appended for `cluster.takeover_ms`, or there never was one. False if
-/// it was told to stop before. Where the log is on the own disk there is nothing to wait for. `hear` is told what is known, and says whether to take over
-/// at once.
+/// A node that follows the log and waits until no bank speaks there.
+struct Standby<'c> {
+    config: &'c Config,
+    /// What was read back, until the log is open.
+    read: Option<(ReadBack, Writer<Disk>)>,
+    warm: Option<Warm>,
+    listening: Listening,
+    began: Instant,
+    /// How often in a row the engine has said that there is no stream.
+    gone: u32,
+    heard: Heard,
+    /// When `heard.is_up` last changed, and when all of the log was here, ms.
+    turned_ms: u64,
+    even_ms: u64,
+}
+
+/// Stands by until no bank speaks in the log: it stopped cleanly, nothing was appended for `cluster.takeover_ms`, or there never was one. Meanwhile it
+/// follows: its disk and its books have what the log has, and a run can begin. `None` if it was told to stop before. `hear` is told what is known, and
+/// says whether to take over at once.
 ///
 /// # Errors
-/// What waiting does not mend: no such stream, another secret, an entry of a later version.
+/// What waiting does not mend: the own journal cannot be read, no such stream, another secret, an entry of a later version.
 pub fn stand_by(
     config: &Config,
+    permits: Permits,
     is_stop: &dyn Fn() -> bool,
-    hear: &dyn Fn(Heard) -> bool,
-) -> Result<bool, StartError> {
-    let c = &config.cluster;
-    if c.log.is_empty() {
-        return Ok(true);
-    }
-    let takeover_ms = (c.takeover == Takeover::Auto).then_some(c.takeover_ms);
-    let (began, mut listening, mut log) = (Instant::now(), Listening::default(), None);
-    let (mut gone, mut heard, mut turned_ms) = (0, Heard { is_up: true, ..Heard::default() }, 0);
+    hear: &dyn Fn(&Heard) -> bool,
+) -> Result<Option<Warm>, StartError> {
+    let read = ReadBack::of(config, permits, workers(config)?, DOORS, true)?;
+    let mut standby = Standby {
+        config,
+        read: Some(read),
+        warm: None,
+        listening: Listening::default(),
+        began: Instant::now(),
+        gone: 0,
+        heard: Heard { is_up: true, ..Heard::default() },
+        turned_ms: 0,
+        even_ms: 0,
+    };
     while !is_stop() {
-        let asked = tip(&mut log, config);
-        let now_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        if asked.is_ok() != std::mem::replace(&mut heard.is_up, asked.is_ok()) {
-            turned_ms = now_ms;
+        let is_over = standby.look()?;
+        let is_told = hear(&standby.heard);
+        if (is_over || is_told) && standby.is_alone(is_told)? {
+            return Ok(standby.warm);
+        }
+        std::thread::sleep(LOOK);
+    }
+    Ok(None)
+}
+
+impl Standby<'_> {
+    /// Follows as far as the log has more. Is there no bank?
+    fn look(&mut self) -> Result<bool, StartError> {
+        let c = &self.config.cluster;
+        let takeover_ms = (c.takeover == Takeover::Auto).then_some(c.takeover_ms);
+        let followed = self.follow();
+        let followed = self.judge(followed)?;
+        let now_ms = self.now_ms();
+        let is_over = match (&followed, &self.heard.failure) {
+            // It cannot be the bank, however long the log is silent.
+            (None, Some(_)) => false,
+            _ => {
+                let last = followed.map(|followed| followed.last);
+                let is_free = followed.is_some_and(|followed| followed.is_free);
+                self.listening.is_over(takeover_ms, now_ms, last, is_free)
+            }
+        };
+        if followed.is_some_and(|followed| followed.is_even) {
+            self.even_ms = now_ms;
+        }
+        let heard = &mut self.heard;
+        (heard.lag_ms, heard.since_ms) = (now_ms - self.even_ms, now_ms - self.turned_ms);
+        if let Some(warm) = &self.warm {
+            heard.position = warm.position();
+            heard.bank = warm.bank().map(|(node, run)| (node.to_string(), *run));
+        }
+        Ok(is_over)
+    }
+
+    fn follow(&mut self) -> Result<Followed, StartError> {
+        let warm = match &mut self.warm {
+            Some(warm) => warm,
+            none => {
+                let log = open(self.config)?.expect("cluster.log is set");
+                let read = self.read.take().expect("it is there until the log is open");
+                none.insert(Warm::new(read, log).with_housekeeper(self.config)?)
+            }
+        };
+        Ok(warm.follow()?)
+    }
+
+    /// Is all of the log here, and was nothing appended since it was found silent? Then a run can begin. Where somebody tells it to, in any case: the
+    /// append decides.
+    fn is_alone(&mut self, is_told: bool) -> Result<bool, StartError> {
+        let Some(warm) = &mut self.warm else { return Ok(false) };
+        let caught_up = warm.catch_up().map_err(StartError::from);
+        let Some(caught_up) = self.judge(caught_up)? else { return Ok(false) };
+        let is_alone = caught_up.read == 0 || is_told;
+        if is_alone {
+            tracing::info!(
+                record = self.heard.position.0,
+                "no bank speaks in the log: taking over"
+            );
+        }
+        Ok(is_alone)
+    }
+
+    /// Takes what waiting mends for nothing, and says it once.
+    fn judge<T>(&mut self, asked: Result<T, StartError>) -> Result<Option<T>, StartError> {
+        let (is_up, failure) = match &asked {
+            Err(StartError::Log(error)) if error.is_disk() => (true, Some(error.to_string())),
+            asked => (asked.is_ok(), None),
+        };
+        if is_up != std::mem::replace(&mut self.heard.is_up, is_up) {
+            self.turned_ms = self.now_ms();
             if let Err(error) = &asked {
                 tracing::warn!(%error, "standing by until the log answers");
             }
         }
-        let tip = match asked {
-            Ok(tip) => Some(tip),
-            Err(StartError::Log(error)) if error.is_away() => None,
-            Err(StartError::Log(error)) if error.is_no_stream() && gone + 1 < GONE_TIMES => None,
+        if self.heard.failure != failure {
+            match &failure {
+                Some(error) => tracing::error!(
+                    error,
+                    "this node does not follow, and cannot take over; it tries again"
+                ),
+                None => tracing::info!("this node follows again"),
+            }
+            self.heard.failure = failure;
+        }
+        match asked {
+            Ok(asked) => {
+                self.gone = 0;
+                return Ok(Some(asked));
+            }
+            Err(StartError::Log(error)) if error.is_disk() || error.is_away() => {}
+            Err(StartError::Log(error)) if error.is_no_stream() && self.gone + 1 < GONE_TIMES => {
+                self.gone += 1;
+            }
             Err(error) => return Err(error),
-        };
-        gone = if heard.is_up { 0 } else { gone + 1 };
-        let is_over = listening.is_over(takeover_ms, now_ms, tip.as_ref());
-        if let Some(tip) = &tip {
-            heard.position = (tip.record, tip.entry);
         }
-        (heard.lag_ms, heard.since_ms) = (listening.silent_ms(now_ms), now_ms - turned_ms);
-        if hear(heard) || is_over {
-            tracing::info!(record = heard.position.0, "no bank speaks in the log: taking over");
-            return Ok(true);
-        }
-        std::thread::sleep(Duration::from_millis(c.beat_ms.min(c.takeover_ms / 4)));
+        Ok(None)
     }
-    Ok(false)
-}
 
-/// What the log ends with, which is opened for that.
-fn tip(log: &mut Option<ClusterLog<AnyEngine>>, config: &Config) -> Result<Tip, StartError> {
-    if log.is_none() {
-        *log = open(config)?;
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
-    Ok(log.as_mut().expect("cluster.log is set").tip().map_err(BeginError::from)?)
 }
 
 #[cfg(test)]

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use door_fix::gate::checkpoints::known as fix_known;
 use door_fix::gate::desk::FixDesk;
-use door_keys::gate::KeysThreads;
 use door_keys::gate::desk::KeysDesk;
+use door_keys::gate::{KeysTerms, KeysThreads};
 use door_openrtb::exchanges::ExchangeDesk;
 use door_transport::cores::Placement;
 use door_transport::{Handle, Listener, Listeners, Options as TransportOptions, RunError};
@@ -30,7 +30,8 @@ use crate::bank::Callers;
 use crate::bank::figures::names;
 use crate::bank::keys;
 use crate::bank::recover::recover;
-use crate::bank::{BankProbes, BankThread, Command, Link, ask};
+use crate::bank::warm::Warm;
+use crate::bank::{BankProbes, BankThread, Command, Link, Start, ask};
 use crate::certificates::Certificates;
 use crate::cluster;
 use crate::doors::Desks;
@@ -57,13 +58,21 @@ const RING_LEN: usize = 65_536;
 
 type WorkerThread = JoinHandle<Result<Worker<Doors>, RunError>>;
 
-/// Cores and addresses for the workers, taken before the journal is read: what cannot be had is known at once.
-#[derive(Debug)]
-pub struct Seats {
+/// Cores and addresses for the workers.
+struct Seats {
     cores: Placement,
     transport: TransportOptions,
     /// By place: where the door listens, and a listener per worker; `None` for one that is off.
     doors: Vec<Option<BoundDoor>>,
+}
+
+/// What a start has before its threads run.
+struct Ground {
+    seats: Seats,
+    /// By place.
+    addresses: Vec<Option<SocketAddr>>,
+    keys: (Option<Arc<KeysTerms>>, KeysThreads),
+    start: Start,
 }
 
 #[derive(Debug)]
@@ -74,19 +83,58 @@ struct BoundDoor {
 }
 
 impl Seats {
-    /// Places the workers and binds their doors.
+    /// Places the workers.
     ///
     /// # Errors
-    /// A core, the transport or an address cannot be had.
-    pub fn take(config: &Config, certificates: &Certificates) -> Result<Seats, StartError> {
+    /// A core or the transport cannot be had.
+    fn place(config: &Config) -> Result<Seats, StartError> {
         let cores = place(config)?;
         let mut transport = transport_options(config);
         leave_descriptors(&mut transport, cores.workers.len());
         door_transport::choose(&transport).map_err(|e| StartError::Transport(e.to_string()))?;
-        let bind =
-            |(place, door)| open_door(config, certificates, place, door, cores.workers.len());
-        let doors = DOORS.iter().enumerate().map(bind).collect::<Result<_, StartError>>()?;
-        Ok(Seats { cores, transport, doors })
+        Ok(Seats { cores, transport, doors: Vec::new() })
+    }
+
+    /// Binds the doors; returns where each listens.
+    ///
+    /// # Errors
+    /// An address cannot be had.
+    fn bind(
+        &mut self,
+        config: &Config,
+        certificates: &Certificates,
+    ) -> Result<Vec<Option<SocketAddr>>, StartError> {
+        let workers = self.cores.workers.len();
+        let bind = |(place, door)| open_door(config, certificates, place, door, workers);
+        self.doors = DOORS.iter().enumerate().map(bind).collect::<Result<_, StartError>>()?;
+        Ok(self.doors.iter().map(|door| Some(door.as_ref()?.address)).collect())
+    }
+}
+
+impl Ground {
+    /// On the own disk, addresses are taken before the journal is read: what cannot be had is known at once. Where the log is on other machines, once
+    /// the run has begun: until then callers go on to another node.
+    fn take(
+        config: &Config,
+        permits: Permits,
+        certificates: &Certificates,
+        tokens: &Tokens,
+        warm: Option<Warm>,
+    ) -> Result<Ground, StartError> {
+        let mut seats = Seats::place(config)?;
+        let workers = seats.cores.workers.len();
+        let cold = |log| Warm::cold(config, permits, workers, doors::DOORS, log);
+        let warm = match warm {
+            None => cluster::open(config)?.map(cold).transpose()?,
+            warm => warm,
+        };
+        let begun = warm.map(|warm| warm.begin(config, doors::DOORS)).transpose()?;
+        let addresses = seats.bind(config, certificates)?;
+        // Before the first record: a start with the wrong key changes nothing.
+        let keys = doors::open_keys(config, &addresses, tokens, &seats.cores)?;
+        let recovered = || recover(config, permits, workers, doors::DOORS);
+        let start = begun.map_or_else(recovered, Ok)?;
+        Ok(Ground { seats, addresses, keys, start })
     }
 }
 
@@ -217,24 +265,22 @@ struct Common {
 }
 
 impl Engine {
-    /// Reads the journal back and starts the bank and the workers: from then on the doors accept.
+    /// Reads the journal back, unless a standby has, and starts the bank and the workers: from then on the doors accept.
     ///
     /// # Errors
     /// [`StartError`]; nothing is left running.
     pub fn start(
         config: &Config,
         permits: Permits,
-        seats: Seats,
+        certificates: &Certificates,
         tokens: &Tokens,
+        warm: Option<Warm>,
     ) -> Result<Engine, StartError> {
+        let ground = Ground::take(config, permits, certificates, tokens, warm)?;
+        let Ground { seats, addresses, keys: (keys_terms, keys_threads), start } = ground;
         let Seats { cores, transport, doors } = seats;
-        let addresses: Vec<_> = doors.iter().map(|door| Some(door.as_ref()?.address)).collect();
         let listeners = by_worker(doors, cores.workers.len());
         let purses = PurseOptions { node: config.node.id, hold_ms: config.ledger.hold_ms };
-        // Before the first record: a start with the wrong key changes nothing.
-        let (keys_terms, keys_threads) = doors::open_keys(config, &addresses, tokens, &cores)?;
-        let log = cluster::open(config)?;
-        let start = recover(config, permits, cores.workers.len(), purses, doors::DOORS, log)?;
         let facts = Arc::new(facts(config, &start.bank)?);
         let (run, run_id) = (facts.run, run_id(&facts)?);
         let profiles = open_profiles(config)?;
@@ -568,6 +614,11 @@ pub fn lock_data(folder: &Path) -> Result<std::fs::File, StartError> {
         }
         Err(std::fs::TryLockError::Error(source)) => Err(failed(source)),
     }
+}
+
+/// How many workers a node has.
+pub(crate) fn workers(config: &Config) -> Result<usize, StartError> {
+    place(config).map(|cores| cores.workers.len())
 }
 
 fn place(config: &Config) -> Result<door_transport::cores::Placement, StartError> {

@@ -39,4 +39,4 @@ pub use alerts::receiver::judge_files;
 pub use counted::Registry;
 pub use pace_text::SAMPLE_MIN;
 pub use reload::{ConfigSource, NotReloaded};
-pub use start::{Node, StartError, stand_by};
+pub use start::{Node, Standby, StartError, StoodBy, stand_by};

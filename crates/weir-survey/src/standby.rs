@@ -22,9 +22,15 @@ pub(crate) fn of_bank(config: &Config, on_log: &OnLog) -> Cluster {
 }
 
 /// How a node stands by.
-pub(crate) fn of_standby(config: &Config, node: String, heard: Heard) -> Cluster {
+pub(crate) fn of_standby(config: &Config, node: String, heard: &Heard) -> Cluster {
+    let bank = heard.bank.clone().map(|(node, run)| ClusterBank { node, run });
     let log = (heard.is_up, heard.since_ms);
-    Cluster { lag_ms: heard.lag_ms, ..cluster(config, node, heard.position, log) }
+    Cluster {
+        bank,
+        lag_ms: heard.lag_ms,
+        failure: heard.failure.clone(),
+        ..cluster(config, node, heard.position, log)
+    }
 }
 
 fn cluster(
@@ -43,5 +49,6 @@ fn cluster(
         lease_ms: config.cluster.lease_ms,
         log: ClusterEngine { state: if is_up { "up" } else { "away" }, since_ms },
         not_carried: NOT_CARRIED.to_vec(),
+        failure: None,
     }
 }

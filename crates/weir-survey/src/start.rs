@@ -12,9 +12,9 @@ use weir_config::doors::ADMIN;
 use weir_door::{Tokens, thread::SystemError};
 use weir_edits::{Edits, LogError, Opened};
 use weir_node::certificates::Certificates;
-use weir_node::cluster::{Heard, node_name};
+use weir_node::cluster::{Heard, Warm, node_name};
 use weir_node::known::{self, Permits};
-use weir_node::start::{Engine, Seats, lock_data};
+use weir_node::start::{Engine, lock_data};
 use weir_node::whole_folder::make_whole;
 
 use crate::admin::{self, door_options};
@@ -84,11 +84,12 @@ impl Node {
     /// [`StartError`]; nothing is left running.
     pub fn start(config: &Config) -> Result<Node, StartError> {
         let same = config.clone();
-        Node::start_permitted(config, Permits::default(), &[], Box::new(move || Ok(same.clone())))
+        let source = Box::new(move || Ok(same.clone()));
+        Node::start_permitted(config, Permits::default(), &[], source, None)
     }
 
-    /// The same with what an operator permits this start to do, with pages of documentation for the admin door, and with where the
-    /// configuration is read again.
+    /// The same with what an operator permits this start to do, with pages of documentation for the admin door, with where the
+    /// configuration is read again, and with what stood by.
     ///
     /// # Errors
     /// [`StartError`]; nothing is left running.
@@ -97,8 +98,12 @@ impl Node {
         permits: Permits,
         docs: &'static [watch::Asset],
         source: ConfigSource,
+        standby: Option<Standby>,
     ) -> Result<Node, StartError> {
-        let lock = lock_data(&config.node.data_dir)?;
+        let (lock, warm) = match standby {
+            None => (lock_data(&config.node.data_dir)?, None),
+            Some(Standby { lock, warm }) => (lock, Some(warm)),
+        };
         match door_transport::raise_descriptor_limit() {
             Ok(limit) => tracing::debug!(limit, "open descriptors"),
             Err(error) => tracing::warn!(%error, "the limit of open descriptors stays as it is"),
@@ -109,12 +114,11 @@ impl Node {
         }
         let budgets = watcher::first_read(config).map_err(StartError::Budgets)?;
         let certificates = Certificates::read(config).map_err(StartError::DoorFiles)?;
-        let seats = Seats::take(config, &certificates)?;
         let (mut door_options, tokens) = door_options(config).map_err(StartError::DoorFiles)?;
         let admin_address =
             config.admin.listen.address().expect("the admin door is never off: checked");
         let admin_listener = admin::bind(admin_address)?;
-        let engine = Engine::start(config, permits, seats, &tokens)?;
+        let engine = Engine::start(config, permits, &certificates, &tokens, warm)?;
         door_options.run_id = engine.run_id().to_string();
         door_options.docs = docs;
         let status = admin::Status::new(config, &engine);
@@ -237,27 +241,44 @@ impl Node {
     }
 }
 
-/// Stands by until no other node is the bank of the log, behind an admin door that says so; `say` hears its address, and `standby`. False if it
-/// was told to stop before. Where the log is on the own disk there is nothing to wait for.
+/// What stood by: a folder that is held, and books that a run can begin from.
+pub struct Standby {
+    lock: std::fs::File,
+    warm: Warm,
+}
+
+/// What became of standing by.
+pub enum StoodBy {
+    /// The node was told to stop.
+    Stopped,
+    /// A run can begin. `None`: the log is on the own disk, there was nothing to wait for.
+    Over(Option<Standby>),
+}
+
+/// Stands by until no other node is the bank of the log, behind an admin door that says so; `say` hears its address, and `standby`. What a start of
+/// the doors would refuse is refused before.
 ///
 /// # Errors
-/// The data folder is another node's, the door does not open, or the log cannot be read.
+/// The data folder is another node's, the door does not open, a file of the configuration is wrong, or the log cannot be read.
 pub fn stand_by(
     config: &Config,
+    permits: Permits,
     is_stop: &dyn Fn() -> bool,
     say: &dyn Fn(&str),
-) -> Result<bool, StartError> {
+) -> Result<StoodBy, StartError> {
     if config.cluster.log.is_empty() {
-        return Ok(true);
+        return Ok(StoodBy::Over(None));
     }
-    let _lock = lock_data(&config.node.data_dir)?;
+    let lock = lock_data(&config.node.data_dir)?;
+    Certificates::read(config).map_err(StartError::DoorFiles)?;
+    watcher::first_read(config).map_err(StartError::Budgets)?;
     let (options, _) = door_options(config).map_err(StartError::DoorFiles)?;
     let address = config.admin.listen.address().expect("the admin door is never off: checked");
     let (heard, node) =
         (Arc::new(Mutex::new(Heard::default())), node_name(config).unwrap_or_default());
     let (shared, of) = (Arc::clone(&heard), config.clone());
     let latest = move || {
-        of_standby(&of, node.clone(), *shared.lock().unwrap_or_else(PoisonError::into_inner))
+        of_standby(&of, node.clone(), &shared.lock().unwrap_or_else(PoisonError::into_inner))
     };
     let is_told = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&is_told);
@@ -268,11 +289,12 @@ pub fn stand_by(
     let door = watch::Standby::start(admin::bind(address)?, options, latest, take_over)?;
     say(&format!("{} {}://{}/", ADMIN.name, config.admin_scheme(), door.address()));
     say("standby");
-    let hear = |now| {
-        *heard.lock().unwrap_or_else(PoisonError::into_inner) = now;
+    let hear = |now: &Heard| {
+        heard.lock().unwrap_or_else(PoisonError::into_inner).clone_from(now);
         is_told.load(Relaxed)
     };
-    Ok(weir_node::cluster::stand_by(config, is_stop, &hear)?)
+    let warm = weir_node::cluster::stand_by(config, permits, is_stop, &hear)?;
+    Ok(warm.map_or(StoodBy::Stopped, |warm| StoodBy::Over(Some(Standby { lock, warm }))))
 }
 
 /// The admin door, and the survey that feeds it.

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use weir_config::config::{self, Config, ConfigError};
 use weir_node::doors::JUDGES;
 use weir_node::known::Permits;
-use weir_survey::{ConfigSource, Node, StartError};
+use weir_survey::{ConfigSource, Node, StartError, StoodBy};
 
 /// `weir cluster`.
 #[derive(Args, Debug)]
@@ -87,10 +87,11 @@ pub fn begin(
     say: &dyn Fn(&str),
 ) -> Result<Option<Node>, StartError> {
     loop {
-        if !weir_survey::stand_by(config, is_stop, say)? {
-            return Ok(None);
-        }
-        match Node::start_permitted(config, permits, docs, source()) {
+        let standby = match weir_survey::stand_by(config, permits, is_stop, say)? {
+            StoodBy::Stopped => return Ok(None),
+            StoodBy::Over(standby) => standby,
+        };
+        match Node::start_permitted(config, permits, docs, source(), standby) {
             Err(StartError::Engine(error)) if error.stands_by() => {
                 eprintln!("weir: {error}: standing by");
             }
@@ -174,6 +175,7 @@ fn status(args: &ClusterStatusArgs, out: &mut impl Write) -> Result<(), String> 
         ("lease, ms", "/lease_ms"),
         ("log", "/log/state"),
         ("since, ms", "/log/since_ms"),
+        ("failure", "/failure"),
     ] {
         let _ = writeln!(out, "{what:12} {}", text(at));
     }

@@ -518,7 +518,8 @@ fn dev(args: &DevArgs) -> Result<ExitCode, String> {
     let dev = Dev::new(args)?;
     let config = dev.config.clone();
     let source = Box::new(move || Ok(config.clone()));
-    let node = Node::start_permitted(&dev.config, Permits::default(), weir_docs::PAGES, source);
+    let node =
+        Node::start_permitted(&dev.config, Permits::default(), weir_docs::PAGES, source, None);
     let node = node.map_err(|error| error.to_string())?;
     say(&dev.welcome(|door| node.addresses().find(|(name, _)| *name == door)?.1));
     serve(node, &signals)

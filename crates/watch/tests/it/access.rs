@@ -157,6 +157,7 @@ fn a_standby_tells_how_its_cluster_is_and_nothing_else() {
         lease_ms: 15_000,
         log: ClusterEngine { state: "up", since_ms: 4_000 },
         not_carried: vec!["profiles"],
+        failure: Some("no space".into()),
     };
     let folder = tempfile::tempdir().unwrap();
     let listener = || TcpListener::bind("127.0.0.1:0").unwrap();
@@ -173,7 +174,8 @@ fn a_standby_tells_how_its_cluster_is_and_nothing_else() {
     }
     let expected = json!({"role": "standby", "name": "weir", "node": "b", "bank": null,
         "position": {"record": 811, "entry": 204}, "lag_ms": 120, "lease_ms": 15_000,
-        "log": {"state": "up", "since_ms": 4_000}, "not_carried": ["profiles"]});
+        "log": {"state": "up", "since_ms": 4_000}, "not_carried": ["profiles"],
+        "failure": "no space"});
     assert_eq!(get("/v1/cluster").send(door.address()).json(), expected);
     let take_over = |why| call("POST", "/v1/cluster/take-over").json(&json!({ "why": why }));
     for (why, status) in [("no", 422), ("a\u{7}bel", 422), ("its machine is gone", 200)] {

@@ -16,6 +16,7 @@ pub(crate) mod recover;
 pub mod rows;
 #[cfg(test)]
 mod tests;
+pub(crate) mod warm;
 
 use std::collections::VecDeque;
 use std::sync::Arc;

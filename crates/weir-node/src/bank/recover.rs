@@ -1,5 +1,5 @@
-//! How a bank begins: the journal is read back, the run starts, and the segment that the run writes to is begun: a disk that cannot
-//! take it is known before any door opens.
+//! How a bank begins, in two halves: the journal is read back ([`ReadBack::of`]), and the run starts ([`ReadBack::begin`]). Between the two a standby
+//! follows (`warm`); else the segment that the run writes to is begun, so that a disk that cannot take it is known before any door opens.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,12 +7,9 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use ledger::{Bank, Door, MemoJudge, MemoJudgement, PurseOptions};
-use ledger_cluster::{
-    AnyEngine, At, BeginError, CaughtUp, ClusterLog, NodeLog, begin, begin_run, replay,
-};
+use ledger_cluster::{AnyEngine, At, BeginError, CaughtUp, ClusterLog, NodeLog, begin_run};
 use ledger_journal::{
-    Disk, Group, JournalOptions, Keep, Known, Log, ReadError, RecoverError, Report, Watermarks,
-    Writer,
+    Disk, JournalOptions, Keep, Known, Log, ReadError, RecoverError, Report, Watermarks, Writer,
 };
 use probe::{Lease, NodeClock};
 use weir_config::config::Config;
@@ -20,6 +17,7 @@ use weir_door::DoorFacts;
 use weir_pacer::PacerOptions;
 use wire::journal::SCHEMA_VERSION;
 
+use super::warm::OfLog;
 use super::{Start, figures, keys, named, pacing_store};
 use crate::cluster;
 use crate::error::StartError;
@@ -29,91 +27,121 @@ use crate::pulse::{OnLog, Pulse};
 /// The node's own memos are as it wants them.
 const OF_NODE: (Door, MemoJudge) = (Door::Admin, |_, _| MemoJudgement::New);
 
+/// A journal that was read back: the first half of a start. What a standby follows goes into the same books.
+pub(crate) struct ReadBack {
+    pub(crate) bank: Bank,
+    pub(crate) disk: Disk,
+    /// What the folder knows of the journal.
+    pub(crate) known: Known,
+    options: ledger::Options,
+    report: Report,
+}
+
+impl ReadBack {
+    /// Reads the journal back, to its end: the writer stands there.
+    pub(crate) fn of(
+        config: &Config,
+        permits: Permits,
+        workers: usize,
+        doors: &[DoorFacts],
+        is_elsewhere: bool,
+    ) -> Result<(ReadBack, Writer<Disk>), StartError> {
+        let path = config.node.data_dir.join("journal");
+        let known = match is_elsewhere {
+            false => known::before_start(&config.node.data_dir, permits)?,
+            true => known::of_log(&config.node.data_dir, permits)?,
+        };
+        let failed = |source| StartError::Journal { path: path.clone(), source };
+        let disk = Disk::open(&path, config.journal.durability).map_err(failed)?;
+        let memo_judges = doors.iter().filter_map(|door| door.judge).chain([OF_NODE]).collect();
+        let options = bank_options(config, workers, is_elsewhere);
+        let options = ledger::Options { memo_judges, ..options };
+        let began = std::time::Instant::now();
+        // What a log on other machines has more than the disk is read on behind it.
+        let of_disk = if is_elsewhere { Known::default() } else { known };
+        let recovered = read_back(&disk, &options, config.node.id, &of_disk);
+        let ledger_journal::Recovered { bank, tail, report } =
+            recovered.map_err(|error| unreadable(&path, error))?;
+        say_read(&bank, &report, began, &disk);
+        let writer = Writer::new(disk.clone(), config.node.id, config.journal.segment_bytes, tail);
+        Ok((ReadBack { bank, disk, known, options, report }, writer))
+    }
+
+    /// How the journal's housekeeper works, and what its writer renews.
+    pub(crate) fn journal(
+        &self,
+        config: &Config,
+        unread: Arc<AtomicU64>,
+        lease: Option<Arc<Lease>>,
+    ) -> JournalOptions {
+        journal_options(config, self.options.clone(), unread, lease)
+    }
+
+    /// Begins the run: the second half of a start. `at`: where a log on other machines ends.
+    pub(crate) fn begin(
+        self,
+        config: &Config,
+        doors: &[DoorFacts],
+        mut writer: Box<dyn Log + Send>,
+        at: Option<Arc<At>>,
+    ) -> Result<Start, StartError> {
+        let (data, now_ms) = (&config.node.data_dir, NodeClock::new().now_ms());
+        let lease = at.as_ref().map(|_| Lease::new(config.cluster.lease_ms));
+        let ReadBack { mut bank, disk, known, options, report } = self;
+        log_a_future(&bank, now_ms);
+        let (keys, mut out) = (keys::Keys::new(config), ledger::Out::default());
+        let (before, end) = (bank.run(), *writer.position());
+        let first = end.sequence;
+        bank.start_run(now_ms, &mut out);
+        if let Some(lease) = &lease {
+            begin_run(&mut *writer, &out.records.remove(0), bank.now_ms(), lease)?;
+        }
+        let on_log = lease.clone().zip(at).map(|(lease, at)| OnLog { run: bank.run(), lease, at });
+        if report.given_up.is_some() {
+            let noted = note_accepted(data, &known, first, &mut bank, &mut out);
+            let path = data.join("journal");
+            noted.map_err(|source| StartError::Journal { path, source })?;
+        } else if known.accepted.is_some() {
+            tracing::warn!("{NOTHING_ACCEPTED}");
+        }
+        keys.ensure(&mut bank, &mut out)?;
+        let named = named::compare(doors, config, &mut bank, &mut out)?;
+        let figures = figures::open(config, &disk, &end, &options);
+        let beat_ms = lease.as_ref().map(|_| config.cluster.beat_ms);
+        let journal = (journal_options(config, options, figures.1.unread(), lease), beat_ms);
+        let pacing =
+            PacerOptions { win_notices: config.ledger.win_notices, ..PacerOptions::default() };
+        Ok(Start {
+            watermarks: watermarks(config, &disk, first, [before, bank.run()], now_ms),
+            bank,
+            out,
+            named,
+            keys,
+            disk,
+            writer,
+            journal,
+            figures,
+            memory: pacing_store::load(data),
+            saver: pacing_store::PacingSaver::start(data)?,
+            pacing,
+            pulse: Arc::new(Pulse::of(on_log)),
+        })
+    }
+}
+
 /// Reads the journal back, starts the run, and begins the segment that the run writes to: a disk that cannot take
 /// it is known before any door opens.
 pub(crate) fn recover(
     config: &Config,
     permits: Permits,
     workers: usize,
-    purses: PurseOptions,
     doors: &[DoorFacts],
-    elsewhere: Option<ClusterLog<AnyEngine>>,
 ) -> Result<Start, StartError> {
-    let path = config.node.data_dir.join("journal");
-    let failed = |source| StartError::Journal { path: path.clone(), source };
-    let lease = elsewhere.as_ref().map(|_| Lease::new(config.cluster.lease_ms));
-    let known = match lease {
-        None => known::before_start(&config.node.data_dir, permits)?,
-        Some(_) => known::of_log(&config.node.data_dir, permits)?,
-    };
-    let disk = Disk::open(&path, config.journal.durability).map_err(failed)?;
-    let memo_judges = doors.iter().filter_map(|door| door.judge).chain([OF_NODE]).collect();
-    let options = bank_options(config, workers, purses, lease.is_some());
-    let options = ledger::Options { memo_judges, ..options };
-    let began = std::time::Instant::now();
-    // What a log on other machines has more than the disk is read on below.
-    let of_disk = if lease.is_some() { Known::default() } else { known };
-    let recovered = read_back(&disk, &options, config.node.id, &of_disk);
-    let ledger_journal::Recovered { mut bank, tail, report } =
-        recovered.map_err(|error| unreadable(&path, error))?;
-    let now_ms = NodeClock::new().now_ms();
-    let mut writer = Writer::new(disk.clone(), config.node.id, config.journal.segment_bytes, tail);
-    let (mut writer, at): Opened = match elsewhere {
-        None => writer.open(now_ms).map_err(failed).map(|()| (Box::new(writer) as _, None))?,
-        Some(log) => go_on(log, (writer, &disk), &mut bank, &known)?,
-    };
-    log_a_future(&bank, now_ms);
-    let (keys, mut out) = (keys::Keys::new(config), ledger::Out::default());
-    let (before, end) = (bank.run(), *writer.position());
-    let first = end.sequence;
-    bank.start_run(now_ms, &mut out);
-    if let Some(lease) = &lease {
-        begin_run(&mut *writer, &out.records.remove(0), bank.now_ms(), lease)?;
-    }
-    let on_log = lease.clone().zip(at).map(|(lease, at)| OnLog { run: bank.run(), lease, at });
-    if report.given_up.is_some() {
-        note_accepted(&config.node.data_dir, &known, first, &mut bank, &mut out).map_err(failed)?;
-    } else if known.accepted.is_some() {
-        tracing::warn!("{NOTHING_ACCEPTED}");
-    }
-    keys.ensure(&mut bank, &mut out)?;
-    let named = named::compare(doors, config, &mut bank, &mut out)?;
-    say_read(&bank, &report, began, &disk);
-    let figures = figures::open(config, &disk, &end, &options);
-    let beat_ms = lease.as_ref().map(|_| config.cluster.beat_ms);
-    let journal = (journal_options(config, options, figures.1.unread(), lease), beat_ms);
-    let data = &config.node.data_dir;
-    let pacing = PacerOptions { win_notices: config.ledger.win_notices, ..PacerOptions::default() };
-    Ok(Start {
-        watermarks: watermarks(config, &disk, first, [before, bank.run()], now_ms),
-        bank,
-        out,
-        named,
-        keys,
-        disk,
-        writer,
-        journal,
-        figures,
-        memory: pacing_store::load(data),
-        saver: pacing_store::PacingSaver::start(data)?,
-        pacing,
-        pulse: Arc::new(Pulse::of(on_log)),
-    })
-}
-
-/// What a journal appends to, and where that ends where it is on other machines.
-type Opened = (Box<dyn Log + Send>, Option<Arc<At>>);
-
-/// A log on other machines, with what of it the disk did not have.
-fn go_on(
-    log: ClusterLog<AnyEngine>,
-    disk: (Writer<Disk>, &Disk),
-    bank: &mut Bank,
-    known: &Known,
-) -> Result<Opened, StartError> {
-    let log = begin(log, disk, bank, known)?;
-    let at = log.at();
-    Ok((Box::new(log), Some(at)))
+    let (read, mut writer) = ReadBack::of(config, permits, workers, doors, false)?;
+    let path = || config.node.data_dir.join("journal");
+    let opened = writer.open(NodeClock::new().now_ms());
+    opened.map_err(|source| StartError::Journal { path: path(), source })?;
+    read.begin(config, doors, Box::new(writer), None)
 }
 
 /// Puts the journal of the data folder into a log on other machines, and what that has more into the journal.
@@ -124,20 +152,12 @@ pub(crate) fn put_into(
     config: &Config,
     log: ClusterLog<AnyEngine>,
 ) -> Result<CaughtUp, StartError> {
-    let (data, path) = (&config.node.data_dir, config.node.data_dir.join("journal"));
-    let failed = |source| StartError::Journal { path: path.clone(), source };
-    let disk = Disk::open(&path, config.journal.durability).map_err(failed)?;
-    let purses = PurseOptions { node: config.node.id, hold_ms: config.ledger.hold_ms };
-    let options = bank_options(config, 1, purses, true);
-    let known = known::before_start(data, Permits::default())?;
-    let recovered = read_back(&disk, &options, config.node.id, &known);
-    let ledger_journal::Recovered { mut bank, tail, .. } =
-        recovered.map_err(|error| unreadable(&path, error))?;
-    let writer = Writer::new(disk.clone(), config.node.id, config.journal.segment_bytes, tail);
-    let each = &mut |group: &Group| replay(&mut bank, group);
-    let begun = NodeLog::begin(log, writer, &disk, each);
-    let (_, caught_up) = begun.map_err(BeginError::from)?;
-    Ok(caught_up)
+    // A journal that is gone is not put anywhere.
+    known::before_start(&config.node.data_dir, Permits::default())?;
+    let (mut read, writer) = ReadBack::of(config, Permits::default(), 1, &[], true)?;
+    let (mut node, mut of_log) = (NodeLog::new(log, writer), OfLog::default());
+    let caught_up = node.catch_up(&read.disk, &mut |group| of_log.take(&mut read.bank, group));
+    Ok(caught_up.map_err(BeginError::from)?)
 }
 
 /// Says what was read, for the log.
@@ -292,13 +312,9 @@ fn journal_options(
     }
 }
 
-fn bank_options(
-    config: &Config,
-    workers: usize,
-    purses: PurseOptions,
-    is_elsewhere: bool,
-) -> ledger::Options {
+fn bank_options(config: &Config, workers: usize, is_elsewhere: bool) -> ledger::Options {
     let (l, c) = (&config.ledger, &config.cluster);
+    let purses = PurseOptions { node: config.node.id, hold_ms: l.hold_ms };
     ledger::Options {
         lease_ms: if is_elsewhere { c.lease_ms } else { 0 },
         clock_error_ms: c.clock_error_ms,

@@ -18,6 +18,7 @@ use weir_door::{DoorFacts, DoorSet};
 use weir_till::Made;
 use wire::Action;
 
+use super::warm::Warm;
 use super::*;
 use crate::doors::Doors;
 use crate::error::StartError;
@@ -58,9 +59,13 @@ impl Bench {
     ) -> Result<Bench, StartError> {
         let mut config = Config::default();
         config.node.data_dir = data.path().to_path_buf();
-        let purses = ledger::PurseOptions { node: 1, hold_ms: config.ledger.hold_ms };
         let permits = Permits::default();
-        let start = super::recover::recover(&config, permits, workers, purses, doors, log)?;
+        let start = match log {
+            None => super::recover::recover(&config, permits, workers, doors)?,
+            Some(log) => {
+                Warm::cold(&config, permits, workers, doors, log)?.begin(&config, doors)?
+            }
+        };
         let handle = Handle::new().unwrap();
         let (mut links, mut others) = (Vec::new(), Vec::new());
         for _ in 0..workers {

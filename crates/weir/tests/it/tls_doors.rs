@@ -310,7 +310,8 @@ fn certificates_are_read_again_while_the_node_runs() {
         look.fetch_add(1, Ordering::AcqRel);
         Ok(read.lock().unwrap().clone())
     });
-    let node = weir_survey::Node::start_permitted(&config, Permits::default(), &[], read).unwrap();
+    let node =
+        weir_survey::Node::start_permitted(&config, Permits::default(), &[], read, None).unwrap();
     let shown = || {
         let mut client = authority.connect(node.address("batch"), false);
         assert!(matches!(hello(&mut client).unwrap(), Reply::Welcome { .. }));

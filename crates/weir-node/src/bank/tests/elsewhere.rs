@@ -4,11 +4,12 @@ use std::io;
 use std::ops::ControlFlow;
 use std::sync::Mutex;
 
-use ledger_cluster::{ClusterName, EngineFault, EntryKey, Memory};
+use ledger_cluster::{CaughtUp, ClusterName, EngineFault, EntryKey, Memory};
 use ledger_journal::{Durability, Group, Keep, Log, NotAppended, Position, ReadError};
 use probe::Lease;
 use vault::SecretKey;
 
+use super::super::recover::ReadBack;
 use super::*;
 
 /// A log in memory, which may be silent, or another bank's.
@@ -169,7 +170,7 @@ fn refused(begun: Result<Bench, StartError>) -> String {
 /// The records of each entry.
 fn groups(engine: &Memory) -> Vec<Vec<Record>> {
     let mut all = Vec::new();
-    let read = log_of(engine, 1).read_on(&mut |group| {
+    let read = log_of(engine, 1).read_on(&mut |_, group| {
         let mut records = Vec::new();
         group.each_record(|record| records.push(record)).unwrap();
         all.push(records);
@@ -281,4 +282,112 @@ fn a_start_says_why_disk_and_log_do_not_belong_together() {
     engine.cut(0);
     let behind = refused(node(&engine, data));
     assert!(behind.contains("both lost acknowledged records"), "{behind}");
+}
+
+/// A node that stands by, with a housekeeper that makes a snapshot of every segment.
+fn standby(engine: &Memory, data: &tempfile::TempDir) -> Warm {
+    let config = config_in(data);
+    let read = ReadBack::of(&config, Permits::default(), 1, &[], true).unwrap();
+    Warm::new(read, log_of(engine, 1)).with_housekeeper(&config).unwrap()
+}
+
+fn config_in(data: &tempfile::TempDir) -> Config {
+    let mut config = Config::default();
+    config.node.data_dir = data.path().to_path_buf();
+    config.cluster.node = data.path().file_name().unwrap().to_string_lossy().into();
+    (config.journal.segment_bytes, config.journal.snapshot_bytes) = (1 << 16, 1);
+    config
+}
+
+/// The bank books and seals another limit of its budget.
+fn limited(bank: &mut Bench, limit: u64) {
+    bank.configure_with(&BUDGET.replace("\"100\"", &format!("\"{limit}\"")));
+    sealed(bank);
+}
+
+fn begun(warm: Warm, data: &tempfile::TempDir) -> Result<u64, StartError> {
+    warm.begin(&config_in(data), &[]).map(|start| start.bank.digest())
+}
+
+/// The books that a node has which begins on this folder now.
+fn cold(engine: &Memory, data: &tempfile::TempDir) -> u64 {
+    let log = log_of(engine, 1);
+    let read = ReadBack::of(&config_in(data), Permits::default(), 1, &[], true).unwrap();
+    let mut warm = Warm::new(read, log);
+    warm.catch_up().unwrap();
+    warm.digest()
+}
+
+#[test]
+fn a_standby_has_the_books_of_a_cold_start_and_the_loser_of_a_race_goes_on_following() {
+    let (engine, folders) = (engine(), [empty(), empty()]);
+    let mut standbys = folders.each_ref().map(|data| standby(&engine, data));
+    let mut bank = node(&engine, empty()).unwrap();
+    bank.configure_with(BUDGET);
+    let hold = bank.hold();
+    bank.up.try_send(settle(hold, hold.deadline_ms - 1)).unwrap();
+    assert_eq!(bank.until(Bench::resolved), Verdict::Settled);
+    for limit in 200..220 {
+        limited(&mut bank, limit);
+        for warm in &mut standbys {
+            let followed = warm.follow().unwrap();
+            assert!(followed.is_even && !followed.is_free, "{followed:?}");
+            assert_eq!(warm.position().1, followed.last);
+        }
+    }
+    assert_eq!(standbys[0].bank().map(|(_, run)| *run), Some(1));
+    let books = cold(&engine, &empty());
+    assert_eq!(standbys.each_ref().map(Warm::digest), [books; 2]);
+    // The bank ends without a word. Both begin behind the same place, and one append is taken.
+    drop(bank);
+    let [mut first, mut second] = standbys;
+    assert_eq!([first.catch_up().unwrap().read, second.catch_up().unwrap().read], [0, 0]);
+    begun(first, &folders[0]).unwrap();
+    let lost = begun(second, &folders[1]).unwrap_err();
+    assert!(lost.stands_by(), "{lost}");
+    let mut second = standby(&engine, &folders[1]);
+    assert!(second.follow().unwrap().is_even);
+    assert_eq!(second.bank().map(|(_, run)| *run), Some(2));
+    assert_eq!(second.digest(), cold(&engine, &empty()));
+}
+
+/// A standby whose disk lost its end reads that from the log again, and takes over whatever its housekeeper is at.
+#[test]
+fn a_standby_with_a_torn_disk_follows_and_takes_over_in_the_middle_of_a_snapshot() {
+    let (engine, data) = (engine(), empty());
+    let mut bank = node(&engine, empty()).unwrap();
+    bank.configure_with(BUDGET);
+    for round in 0..9 {
+        limited(&mut bank, 200 + round);
+        let mut warm = standby(&engine, &data);
+        assert!(warm.follow().unwrap().is_even);
+        assert_eq!(warm.digest(), cold(&engine, &empty()));
+        drop(warm);
+        let disk = Disk::open(&data.path().join("journal"), Durability::Sealed).unwrap();
+        let last = *ledger_journal::segments(&disk).unwrap().last().unwrap();
+        let file = data.path().join(format!("journal/segment-{last:010}.weir"));
+        let file = std::fs::File::options().write(true).open(file).unwrap();
+        // The last group is there in part, not at all, or whole.
+        match round % 3 {
+            0 => file.set_len(4_096).unwrap(),
+            1 => file.set_len(4_096 + 512).unwrap(),
+            _ => {}
+        }
+    }
+    assert!(bank.thread.finish());
+    let mut warm = standby(&engine, &data);
+    assert!(warm.follow().unwrap().is_free, "a clean stop is waited for by nobody");
+    assert_eq!(warm.catch_up().unwrap(), CaughtUp::default());
+    let read = warm.digest();
+    begun(warm, &data).unwrap();
+    // What was made or begun of snapshots is whole or not there.
+    let again = standby(&engine, &data);
+    assert_ne!(read, again.digest(), "the run that began is in it");
+    assert_eq!(again.digest(), cold(&engine, &empty()));
+    let journal = Disk::read(&data.path().join("journal"));
+    let end = Clock::now() + PATIENCE;
+    while ledger_journal::snapshot::snapshots(&journal).unwrap().is_empty() {
+        assert!(Clock::now() < end, "no snapshot was made");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }

@@ -187,8 +187,7 @@ impl EchoNode {
 fn start_bank(data: &Path, link: Link) -> (JoinHandle<()>, mpsc::Sender<Command>) {
     let mut config = Config::default();
     config.node.data_dir = data.to_path_buf();
-    let purses = PurseOptions { node: 1, hold_ms: 2_000 };
-    let start = recover(&config, Permits::default(), 1, purses, EchoDoors::FACTS, None).unwrap();
+    let start = recover(&config, Permits::default(), 1, EchoDoors::FACTS).unwrap();
     let (probes, _) = Sources::new(0, &[Arc::clone(&link.counters)]);
     let (commands, inbox) = mpsc::channel();
     let bank = thread::spawn(move || {

@@ -1,0 +1,181 @@
+//! The books of a node that stands by: its own journal, read back, and what the log on other machines has behind it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use ledger::{Bank, Record};
+use ledger_cluster::{AnyEngine, BeginError, CaughtUp, ClusterLog, NodeLog, catch_up, replay};
+use ledger_journal::snapshot::advance;
+use ledger_journal::{Disk, Group, JournalOptions, Keep, Writer};
+use probe::NodeClock;
+use weir_config::config::Config;
+use weir_door::DoorFacts;
+use weir_door::thread::spawn;
+
+use super::Start;
+use super::recover::ReadBack;
+use crate::error::StartError;
+use crate::known::Permits;
+
+/// A snapshot that is due is looked for this often.
+const KEEP_EVERY: Duration = Duration::from_secs(60);
+
+/// What hears every group that is read from the log, beside the journal's own copy of it. Here it is replayed, and what else travels in the log is kept.
+#[derive(Debug, Default)]
+pub(crate) struct OfLog {
+    /// Who began the last run, where that was read here.
+    bank: Option<(Box<str>, u32)>,
+}
+
+impl OfLog {
+    /// Takes one: each comes once, in order, and before this node's disk has it.
+    ///
+    /// # Errors
+    /// Which record does not fit, or is not known here.
+    pub(crate) fn take(&mut self, bank: &mut Bank, group: &Group) -> Result<(), String> {
+        for record in replay(bank, group)? {
+            if let Record::RunStarted { run, node, .. } = record {
+                self.bank = Some((node, run));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A bank that has not begun its run: it follows the log.
+pub struct Warm {
+    read: ReadBack,
+    node: NodeLog<Disk, AnyEngine>,
+    of_log: OfLog,
+    housekeeper: Option<Housekeeper>,
+}
+
+/// How a follower stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Followed {
+    /// The number of the log's last entry.
+    pub(crate) last: u64,
+    /// Is all of it here?
+    pub(crate) is_even: bool,
+    /// Does it end with a clean stop of its bank?
+    pub(crate) is_free: bool,
+}
+
+impl Warm {
+    /// Goes on in the log behind what was read back.
+    pub(crate) fn new(
+        (read, writer): (ReadBack, Writer<Disk>),
+        log: ClusterLog<AnyEngine>,
+    ) -> Warm {
+        Warm { read, node: NodeLog::new(log, writer), of_log: OfLog::default(), housekeeper: None }
+    }
+
+    /// Reads the journal back, and what the log has behind it, for a run that begins at once.
+    pub(crate) fn cold(
+        config: &Config,
+        permits: Permits,
+        workers: usize,
+        doors: &[DoorFacts],
+        log: ClusterLog<AnyEngine>,
+    ) -> Result<Warm, StartError> {
+        let mut warm = Warm::new(ReadBack::of(config, permits, workers, doors, true)?, log);
+        warm.catch_up()?;
+        Ok(warm)
+    }
+
+    /// Has snapshots made of what is followed.
+    pub(crate) fn with_housekeeper(mut self, config: &Config) -> Result<Warm, StartError> {
+        let options = self.read.journal(config, Arc::default(), None);
+        self.housekeeper = Some(Housekeeper::start(self.read.disk.clone(), options)?);
+        Ok(self)
+    }
+
+    /// Reads on as far as the log has more.
+    ///
+    /// # Errors
+    /// [`BeginError`]; after one that is away or of the disk it can be tried again.
+    pub(crate) fn follow(&mut self) -> Result<Followed, BeginError> {
+        let Warm { read, node, of_log, .. } = self;
+        let each = &mut |group: &Group| of_log.take(&mut read.bank, group);
+        let last = node.follow(NodeClock::new().now_ms(), each)?;
+        let is_even = node.at().get().1 >= last;
+        Ok(Followed { last, is_even, is_free: is_even && read.bank.is_handed_over() })
+    }
+
+    /// Of the books.
+    #[cfg(test)]
+    pub(crate) fn digest(&self) -> u64 {
+        self.read.bank.digest()
+    }
+
+    /// The last record and the last entry that are here.
+    pub(crate) fn position(&self) -> (u64, u64) {
+        self.node.at().get()
+    }
+
+    /// Who began the last run that was followed.
+    pub(crate) fn bank(&self) -> Option<&(Box<str>, u32)> {
+        self.of_log.bank.as_ref()
+    }
+
+    /// Makes disk and log the same: what the log has lost it has again.
+    ///
+    /// # Errors
+    /// [`BeginError`].
+    pub(crate) fn catch_up(&mut self) -> Result<CaughtUp, BeginError> {
+        let Warm { read, node, of_log, .. } = self;
+        let known = read.known;
+        catch_up((node, &read.disk), &mut read.bank, &known, &mut |bank, group| {
+            of_log.take(bank, group)
+        })
+    }
+
+    /// Begins the run behind what was caught up with: whoever appended since is the bank.
+    pub(crate) fn begin(self, config: &Config, doors: &[DoorFacts]) -> Result<Start, StartError> {
+        let Warm { read, node, of_log: _, housekeeper } = self;
+        // The journal has one of its own from now on.
+        drop(housekeeper);
+        let at = node.at();
+        read.begin(config, doors, Box::new(node), Some(at))
+    }
+}
+
+/// What makes snapshots while a node stands by, as the journal's housekeeper does while it runs.
+struct Housekeeper {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Housekeeper {
+    fn start(disk: Disk, options: JournalOptions) -> Result<Housekeeper, StartError> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&stop);
+        // Nobody has folded what is followed into figures yet.
+        let keep = Keep { unread: 0, ..options.keep };
+        let work = move || {
+            while !told.load(Relaxed) {
+                let now_ms = NodeClock::new().now_ms();
+                match advance(&disk, &options.bank, &keep, now_ms, &told) {
+                    Err(error) if !told.load(Relaxed) => {
+                        tracing::warn!(%error, "no snapshot of what is followed; it will be tried again");
+                    }
+                    _ => {}
+                }
+                std::thread::park_timeout(KEEP_EVERY);
+            }
+        };
+        Ok(Housekeeper { stop, thread: Some(spawn("housekeeper", work)?) })
+    }
+}
+
+impl Drop for Housekeeper {
+    fn drop(&mut self) {
+        self.stop.store(true, Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            let _ = thread.join();
+        }
+    }
+}
