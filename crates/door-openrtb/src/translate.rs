@@ -74,6 +74,7 @@ impl Terms {
         let rules = Rules {
             pricing: o.pricing,
             exclusive: o.exclusive,
+            rank: o.rank,
             deals_first: o.deals_first,
             bids_per_impression_max: usize::from(o.bids_per_impression_max),
             further_ads_max: FURTHER_ADS_MAX,

@@ -590,7 +590,8 @@ impl Auction<'_> {
     /// Does the best offer go before this campaign's, and before those of all behind it?
     #[inline]
     fn is_beaten(&self, class: Class, slot: u32) -> bool {
-        let bound = self.index.entry(slot).bound;
+        let bound = self.index.entry(slot).bound.micros();
+        let bound = self.request.rules.rank.score(bound, bound);
         self.scratch.offers.peek().is_some_and(|best| best.beats(class, bound))
     }
 }

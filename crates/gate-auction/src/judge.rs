@@ -17,9 +17,17 @@ use crate::scratch::{Scratch, floor};
 struct Terms<'a> {
     /// The deal and its position among the impression's.
     deal: Option<(u32, &'a Deal<'a>)>,
-    price: Price,
+    worth: Worth,
     /// The floor, where it depends on no duration.
     floor: Option<Price>,
+}
+
+/// What an impression is worth to a campaign.
+#[derive(Clone, Copy)]
+struct Worth {
+    value: Price,
+    /// What it bids of that.
+    price: Price,
 }
 
 /// A creative that may be shown.
@@ -49,10 +57,11 @@ impl Auction<'_> {
         }
         let bid = self.modified(asked.entry.bid, asked.record);
         let price = context.price(asked.bidder(), bid)?.min(bid);
+        let worth = Worth { value: bid, price };
         if asked.record.deals.is_empty() {
-            self.without_deal(impression, asked, price, context)
+            self.without_deal(impression, asked, worth, context)
         } else {
-            self.with_deal(impression, asked, price, context)
+            self.with_deal(impression, asked, worth, context)
         }
     }
 
@@ -96,7 +105,7 @@ impl Auction<'_> {
         &self,
         impression: &Impression<'_>,
         asked: &Asked<'_>,
-        price: Price,
+        worth: Worth,
         context: &impl BidContext,
     ) -> Result<Offer, Reason> {
         let mut refusal = Reason::Deal;
@@ -109,7 +118,7 @@ impl Auction<'_> {
                 refusal = Reason::Seat;
                 continue;
             }
-            let terms = Terms { deal: Some((at, deal)), price, floor: *floor };
+            let terms = Terms { deal: Some((at, deal)), worth, floor: *floor };
             match self.place(impression, asked, terms, context) {
                 Ok(offer) => return Ok(offer),
                 Err(reason) => refusal = reason,
@@ -118,7 +127,7 @@ impl Auction<'_> {
         if asked.entry.span.deals_only {
             return Err(refusal);
         }
-        self.without_deal(impression, asked, price, context)
+        self.without_deal(impression, asked, worth, context)
     }
 
     #[inline]
@@ -126,13 +135,13 @@ impl Auction<'_> {
         &self,
         impression: &Impression<'_>,
         asked: &Asked<'_>,
-        price: Price,
+        worth: Worth,
         context: &impl BidContext,
     ) -> Result<Offer, Reason> {
         if impression.private {
             return Err(Reason::Deal);
         }
-        let terms = Terms { deal: None, price, floor: self.scratch.place.floor };
+        let terms = Terms { deal: None, worth, floor: self.scratch.place.floor };
         self.place(impression, asked, terms, context)
     }
 
@@ -144,7 +153,7 @@ impl Auction<'_> {
         terms: Terms<'_>,
         context: &impl BidContext,
     ) -> Result<Offer, Reason> {
-        let Terms { deal, price, floor } = terms;
+        let Terms { deal, worth: Worth { value, price }, floor } = terms;
         if !self.scratch.place.by_duration {
             match floor {
                 None => return Err(Reason::Currency),
@@ -164,7 +173,8 @@ impl Auction<'_> {
         let fixed = self.kind(deal.map(|(_, deal)| deal)) == PriceRule::Fixed;
         let price = if fixed { floor } else { price };
         let deal = deal.map(|(at, _)| at);
-        Ok(Offer { class, price, tie, slot: asked.slot, deal, creative, placement, floor })
+        let score = self.request.rules.rank.score(value.micros(), price.micros());
+        Ok(Offer { class, price, score, tie, slot: asked.slot, deal, creative, placement, floor })
     }
 
     #[inline]
@@ -234,7 +244,7 @@ impl Auction<'_> {
             return Err(Refused::Insecure);
         }
         let floor = self.floor_of(impression, outline, terms).ok_or(Refused::NoRate)?;
-        if terms.price < floor { Err(Refused::Floor) } else { Ok((placement, floor)) }
+        if terms.worth.price < floor { Err(Refused::Floor) } else { Ok((placement, floor)) }
     }
 
     /// A deal's floor goes before that of video or audio, and this before the impression's.

@@ -93,6 +93,7 @@ pub use key::{Dictionary, DictionaryFull, KEY_MAX, Space, UNKNOWN};
 pub use price::{
     Conversion, Floor, MODIFIER_MAX, MODIFIER_ONE, Price, PriceRule, Pricing, price_to_send,
 };
+pub use rank::Rank;
 pub use reason::{Counters, Fates, Reason, Tally};
 pub use request::{
     BlockedAttribute, Deal, Dimension, DurationFloor, Exclusive, Format, Impression, Placement,

@@ -3,6 +3,7 @@
 use money::CurrencyCode;
 
 use crate::price::{Conversion, Floor, Price, PriceRule, Pricing};
+use crate::rank::Rank;
 
 /// What a creative is, with the numbers of OpenRTB's `mtype`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -192,6 +193,8 @@ pub struct Rules {
     pub price_min: Price,
     /// Between the impressions of a request.
     pub exclusive: Exclusive,
+    /// In which order offers of the same class go.
+    pub rank: Rank,
     /// A bid with a deal goes before all without one, whatever the prices. Otherwise they compete by price. Guaranteed
     /// deals go before all others either way.
     pub deals_first: bool,
@@ -208,6 +211,7 @@ impl Default for Rules {
             pricing: Pricing::First,
             price_min: Price::STEP,
             exclusive: Exclusive::No,
+            rank: Rank::Bid,
             deals_first: true,
             bids_per_impression_max: 1,
             further_ads_max: usize::MAX,

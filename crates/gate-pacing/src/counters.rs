@@ -163,15 +163,48 @@ pub struct Counters {
     /// Eligible requests seen in the window: n.
     pub seen: u64,
     /// What the landscape made us expect to spend in the window at the multipliers that were live: the sum of
-    /// [`Landscape::expected`](crate::Landscape::expected). Only `steer` looks at it.
+    /// [`Landscape::expected`](crate::Landscape::expected). Only [`Strategy::steers`](crate::Strategy::steers) looks at it.
     pub predicted: Amount,
     /// Value won in the window, base units; for [`PlanSpec::roi_micros`](crate::PlanSpec::roi_micros).
     pub value: Amount,
     /// The largest bid or ask of late, passed or not: what an allowance has to let through to be of any use.
     /// 0 while unknown.
     pub ask_max: Amount,
+    /// What settled holds of late came to.
+    pub bought: Bought,
     /// The last change of the budget, if there was one.
     pub rebase: Option<Rebase>,
+}
+
+/// Settled holds of late: what one of them costs says how many the budget is worth.
+///
+/// As [`Demand`] it is a measurement, and sums only: the order of notices changes nothing. Without any the gain is that of a large budget.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bought {
+    holds: u64,
+    paid: u64,
+}
+
+impl Bought {
+    /// Another window begins: what was before counts half.
+    pub fn forget_half(&mut self) {
+        *self = Bought { holds: self.holds / 2, paid: self.paid / 2 };
+    }
+
+    /// A hold was settled for this.
+    pub fn add(&mut self, paid: Amount) {
+        // An estimate, no balance.
+        self.holds += 1;
+        self.paid = self.paid.saturating_add(paid.get().max(0).unsigned_abs());
+    }
+
+    /// How many such holds an amount pays for; `None` while that is not known.
+    pub(crate) fn worth(&self, amount: i64) -> Option<u64> {
+        let worth = u128::from(amount.max(0).unsigned_abs()) * u128::from(self.holds);
+        worth
+            .checked_div(u128::from(self.paid))
+            .map(|worth| u64::try_from(worth).unwrap_or(u64::MAX))
+    }
 }
 
 /// The number of requests: counts over recent time, in which older ones count less.

@@ -75,7 +75,7 @@ impl Plan {
     fn carried(&self, stood: Amount, budget: Amount, new: &Progress) -> Amount {
         let spec = self.spec();
         let spent = i128::from(new.spent.get());
-        let learns = matches!(spec.strategy, Strategy::Coin | Strategy::Curve | Strategy::Steer);
+        let learns = !matches!(spec.strategy, Strategy::Asap | Strategy::Schedule);
         if !learns {
             return new.spent;
         }

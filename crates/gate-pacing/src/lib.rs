@@ -43,7 +43,7 @@ mod plan;
 mod shape;
 mod strategy;
 
-pub use counters::{Counters, Demand, Evidence, Spend};
+pub use counters::{Bought, Counters, Demand, Evidence, Spend};
 pub use day_parts::{DayParts, DayPartsError};
 pub use edit::{Before, Mode};
 pub use forecast::Forecast;

@@ -206,7 +206,7 @@ fn same(a: Option<&Arc<Landscape>>, b: Option<&Arc<Landscape>>) -> bool {
 
 /// The arrivals that the plan follows, and the print of both shapes.
 fn shapes<'a>(plan: &Plan, forecast: &'a Forecast) -> (Option<&'a Shape>, u64) {
-    let arrivals = forecast.arrivals.as_ref().filter(|_| plan.spec().strategy == Strategy::Steer);
+    let arrivals = forecast.arrivals.as_ref().filter(|_| plan.spec().strategy.steers());
     let print = arrivals.map_or(plan.print(), |arrivals| spread(plan.print() ^ arrivals.print()));
     (arrivals, print)
 }

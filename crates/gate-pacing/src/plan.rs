@@ -100,7 +100,7 @@ pub enum PlanError {
     },
     /// There is a shape where none is followed.
     #[error(
-        "pacing asap: a plan is given but asap follows none; leave it out or use schedule, coin, curve or steer"
+        "pacing asap: a plan is given but asap follows none; leave it out or use schedule, coin, curve, steer or auto"
     )]
     ShapeUnused,
     /// Day-parts over a table.

@@ -97,6 +97,7 @@ codes! {
         Coin = 2, "coin", "A part of the asks takes part.";
         Curve = 3, "curve", "Bids follow the plan's curve.";
         Steer = 4, "steer", "Bids are steered by what is won.";
+        Auto = 5, "auto", "As steer where it is known what impressions cost, else as curve.";
     }
 }
 

@@ -470,7 +470,7 @@ fn slow_plan(budget: &Budget, now: Instant) -> Option<String> {
     let (a_minute, ask, unit) = (shown(a_minute)?, shown(ask)?, spec.unit);
     Some(format!(
         "budget {}: its plan frees about {a_minute} {unit} per minute, so an ask of {ask} {unit} waits longer than that; `pacing` \"asap\" \
-         keeps only the limits, \"curve\" is for bids",
+         keeps only the limits, \"auto\" is for bids",
         spec.id
     ))
 }
@@ -638,12 +638,12 @@ impl Said {
         }
     }
 
-    /// A campaign follows `curve` where it says nothing and there is a time to follow; anything else is `asap`.
+    /// A campaign follows `auto` where it says nothing and there is a time to follow; anything else is `asap`.
     fn pacing(self, base: PlanSpec, is_campaign: bool) -> Result<Pacing, String> {
         let timed = base.daily
             || (base.flight.start != Window::ALWAYS.start && base.flight.end != Window::ALWAYS.end);
         let strategy = self.strategy.unwrap_or(match is_campaign && timed {
-            true => Strategy::Curve,
+            true => Strategy::Auto,
             false => Strategy::Asap,
         });
         let learned = strategy.follows_time() && matches!(self.plan, None | Some(Planned::Learned));
@@ -1103,14 +1103,14 @@ mod tests {
     }
 
     #[test]
-    fn a_campaign_with_a_day_follows_curve_and_learns_its_plan() {
+    fn a_campaign_with_a_day_follows_auto_and_learns_its_plan() {
         let creative = r#","bid":"2","creatives":[{"id":"c","format":"banner","sizes":["300x250"],"adomain":["a.example"],"markup":"x"}]"#;
         let one = |fields: String| {
             let line = format!("{{\"id\":1,\"limit\":\"1000\"{fields}}}\n");
             read_text("jsonl", &line).unwrap().remove(0).pacing
         };
         let campaign = one(format!(r#","daily":"10"{creative}"#));
-        assert_eq!((campaign.plan.spec().strategy, campaign.learned), (Strategy::Curve, true));
+        assert_eq!((campaign.plan.spec().strategy, campaign.learned), (Strategy::Auto, true));
         let endless = one(creative.to_string());
         assert_eq!((endless.plan.spec().strategy, endless.learned), (Strategy::Asap, false));
         let plain = one(r#","daily":"10""#.to_string());

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use door_transport::cores::CoreList;
 use door_transport::{TaskRun, Transport};
-use gate_auction::{Exclusive, Pricing};
+use gate_auction::{Exclusive, Pricing, Rank};
 use ledger_journal::Durability;
 use money::CurrencyCode;
 use openrtb::{Purposes, Redirect};
@@ -235,6 +235,7 @@ config! {
         margin_ms: u64 = 20, [0..=60_000], " Part of tmax that is left for the network, milliseconds: answers leave this long before tmax has passed.";
         tmax_ms: u64 = 200, [1..=60_000], " The tmax that applies to requests without one, milliseconds.";
         pricing: Pricing = Pricing::First, " Price that is sent: \"first\" (the bid, in first- and second-price auctions), \"second\" (the next best offer of our own campaigns plus a millionth: for auctions among these alone) or \"at\" (as the request says: 1 first, else second). In a deal with `at` 3 it is always the floor.";
+        rank: Rank = Rank::Bid, " Which of our campaigns bids: the one with the highest \"bid\", or with the highest \"value\", that times the third power of the bid. By value all together buy more for their budgets, if their values are comparable.";
         deals_first: bool = true, " A bid with a deal takes precedence over a higher bid without one.";
         bids_per_impression_max: u16 = 1, [1..=16], " Maximum bids per impression.";
         exclusive: Exclusive = Exclusive::No, " Maximum bids for the impressions of one request: \"no\" limit, one bid per \"campaign\", or one bid per \"advertiser\".";

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use door_transport::cores::CoreList;
 use door_transport::{TaskRun, Transport};
 use fix_session::Checks;
-use gate_auction::{Conversion, Exclusive, Pricing};
+use gate_auction::{Conversion, Exclusive, Pricing, Rank};
 use ledger_journal::Durability;
 use money::{CurrencyCode, Unit};
 use openrtb::Purposes;
@@ -288,6 +288,7 @@ word_value!(
     Pricing = "\"at\", \"first\" or \"second\"" {
         "at" = Pricing::ByAt, "first" = Pricing::First, "second" = Pricing::Second
     }
+    Rank = "\"bid\" or \"value\"" { "bid" = Rank::Bid, "value" = Rank::Value }
     Exclusive = "\"no\", \"campaign\" or \"advertiser\"" {
         "no" = Exclusive::No, "campaign" = Exclusive::Campaign, "advertiser" = Exclusive::Advertiser
     }

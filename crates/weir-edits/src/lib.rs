@@ -1006,6 +1006,7 @@ fn pacing(strategy: Strategy) -> watch::Pacing {
         Strategy::Coin => watch::Pacing::Coin,
         Strategy::Curve => watch::Pacing::Curve,
         Strategy::Steer => watch::Pacing::Steer,
+        Strategy::Auto => watch::Pacing::Auto,
     }
 }
 

@@ -21,6 +21,7 @@
 //! later than they would have, and until then the plan expects of them what it expects of open holds. `steer` also
 //! forgets what it measured of the day's traffic.
 
+use gate_auction::Rank;
 use gate_pacing::{Forecast, Pace, Plan, PlanError, PlanSpec, Progress};
 use ledger::{
     Action, Amount, At, Bank, Books, BudgetSpec, Door, Hold, Line, Need, No, OnExpiry, Options,
@@ -56,6 +57,8 @@ pub struct EngineOptions {
     pub win_notices: bool,
     /// Losses are told too. `None`: find out from whether any was.
     pub loss_notices: Option<bool>,
+    /// Whose offer goes first where several campaigns want a request.
+    pub rank: Rank,
 }
 
 impl Default for EngineOptions {
@@ -67,6 +70,7 @@ impl Default for EngineOptions {
             billing_ms: 3_600_000,
             win_notices: false,
             loss_notices: None,
+            rank: Rank::Bid,
         }
     }
 }
@@ -224,6 +228,12 @@ impl Engine {
     ) -> Option<i64> {
         debug_assert!(worker < self.options.workers, "there are {}", self.options.workers);
         self.paces[campaign].bid(request_hash, value)
+    }
+
+    /// The larger the better a campaign's offer is: of what a request is worth to it and of what it bids.
+    #[inline]
+    pub fn score(&self, value: i64, bid: i64) -> u64 {
+        self.options.rank.score(value, bid)
     }
 
     /// Would [`Engine::reserve`] take it? Who cannot reserve is out of an auction before prices are made.
@@ -431,6 +441,9 @@ impl Engine {
             }
             other => panic!("a resolve was answered by {other:?}"),
         };
+        if let (Some(slot), (Verdict::Settled, false)) = (self.bank.slot_of(&hold), answer) {
+            self.pacer.settled(slot, hold.amount, amount);
+        }
         if self.out.messages.is_empty() {
             self.records_are_sealed();
         } else {

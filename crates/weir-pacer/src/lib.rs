@@ -2,14 +2,14 @@
 //!
 //! What decides is derived at each tick from sums that the bank keeps. What the loop itself remembers are measurements:
 //! requests seen, value won, what the landscape made it expect, the largest ask. After a restart they begin anew:
-//! requests as if the forecast had been right so far, the others from where the books stand. `steer` and a return on
+//! requests as if the forecast had been right so far, the others from where the books stand. `steer`, `auto` and a return on
 //! spend look at them; `coin` does where there is no forecast.
 
 use std::ops::Range;
 
 use gate_pacing::{
-    Before, Counters, Demand, Evidence, Forecast, History, LandscapeLearner, Memo, Mode, Pace,
-    Plan, PlanSpec, Progress, Rebase, Spend, Strategy,
+    Before, Bought, Counters, Demand, Evidence, Forecast, History, LandscapeLearner, Memo, Mode,
+    Pace, Plan, PlanSpec, Progress, Rebase, Spend, Strategy,
 };
 use ledger::{Amount, Bank, BudgetSpec, Line, Status, ToBank};
 use money::{Instant, Window};
@@ -167,6 +167,7 @@ struct Row {
     /// The time that `demand` knows of.
     passed_ms: u64,
     ask_max: Amount,
+    bought: Bought,
     /// Reserved by holds that lapsed.
     lapsed: Amount,
     /// The multiplier and the coin that are live, Q32.
@@ -312,6 +313,7 @@ impl Pacer {
     /// A hold of the budget was settled within its amount: the landscape learns from it.
     pub fn settled(&mut self, slot: u32, reserved: Amount, paid: Amount) {
         self.each_level(slot, |row| {
+            row.bought.add(paid);
             if let Some(learned) = &mut row.learned {
                 learned.landscape.won(row.live_q32, reserved, paid);
             }
@@ -439,7 +441,7 @@ impl Row {
 
     /// Does the strategy look at what the landscape made it expect? Working that out is half of counting.
     fn predicts(&self) -> bool {
-        self.plan.as_ref().is_some_and(|plan| plan.spec().strategy == Strategy::Steer)
+        self.plan.as_ref().is_some_and(|plan| plan.spec().strategy.steers())
     }
 
     /// Takes what came since the last tick into what is learned, and a new day's forecast out of it.
@@ -487,6 +489,7 @@ impl Row {
         let window = window(plan, counters.day);
         if self.window.replace(window) != Some(window) {
             self.value = Amount::ZERO;
+            self.bought.forget_half();
             (self.seen, self.predicted) = plan.resume(&counters, &self.forecast, now);
             (counters.seen, counters.predicted, counters.value) =
                 (self.seen, self.predicted, self.value);
@@ -524,6 +527,7 @@ impl Row {
             predicted: self.predicted,
             value: self.value,
             ask_max: self.ask_max,
+            bought: self.bought,
             rebase: self.rebase,
         }
     }

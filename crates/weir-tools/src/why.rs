@@ -76,7 +76,7 @@ fn print_standing(answer: &Value, out: &mut dyn Write) -> io::Result<()> {
     }
     let pace = &answer["pace"];
     let (pacing, part) = (text(&pace["pacing"]), pace["multiplier_ppm"].as_u64());
-    match part.filter(|part| *part < FULL_PPM && matches!(&*pacing, "curve" | "steer")) {
+    match part.filter(|part| *part < FULL_PPM && matches!(&*pacing, "curve" | "steer" | "auto")) {
         Some(part) => writeln!(
             out,
             "it bids {}.{} % of its price at present: {pacing} goes lower while its money would be spent too fast, and begins low",

@@ -45,6 +45,7 @@ export const PLAN_WORDS: Record<(typeof PACINGS)[number], string> = {
   coin: "A share of the requests takes part, the same for all kinds.",
   curve: "Multiplies every bid by one factor; of asks, lets that share through.",
   steer: "As curve, with the factor worked out anew from what is left and what a day costs.",
+  auto: "As steer where it is known what impressions cost, else as curve.",
 };
 
 /**

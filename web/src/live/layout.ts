@@ -100,7 +100,7 @@ export const REASONS = ["", "no_traffic", "outbid", "floor", "cap", "purse", "bl
 export const VERDICTS = ["", "unknown_budget", "bad_amount", "unit_mismatch", "not_started", "ended", "paused", "paced", "exhausted", "day_exhausted", "purse_empty", "pod_refused", "id_reused", "busy", "journal", "cut_off", "window_exhausted"] as const;
 
 /** How a budget's spend is spread; the index is the code. */
-export const PACINGS = ["asap", "schedule", "coin", "curve", "steer"] as const;
+export const PACINGS = ["asap", "schedule", "coin", "curve", "steer", "auto"] as const;
 
 /** What a budget is for; the index is the code. */
 export const KINDS = ["budget", "campaign"] as const;

@@ -2,7 +2,8 @@
 
 use gate_auction::{
     BlockedAttribute, Campaign, Creative, Deal, Dimension, DurationFloor, Exclusive, Floor, Format,
-    Impression, Modifier, Placement, Price, PriceRule, Pricing, Request, Rules, Targeting, Timing,
+    Impression, Modifier, Placement, Price, PriceRule, Pricing, Rank, Request, Rules, Targeting,
+    Timing,
 };
 use money::CurrencyCode;
 use table::SplitMix64;
@@ -278,6 +279,7 @@ impl Body {
         let exclusive = [Exclusive::No, Exclusive::Campaign, Exclusive::Advertiser];
         body.rules.exclusive = exclusive[dice.skewed(3) as usize];
         body.rules.deals_first = dice.percent(50);
+        body.rules.rank = if dice.percent(30) { Rank::Value } else { Rank::Bid };
         body.rules.bids_per_impression_max = 1 + dice.skewed(4) as usize;
         body
     }

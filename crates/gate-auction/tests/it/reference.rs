@@ -2,7 +2,7 @@
 
 use gate_auction::{
     BidContext, Bidder, BlockedAttribute, Campaign, Creative, Deal, Dimension, DurationFloor,
-    Exclusive, Format, Impression, Lists, Price, PriceRule, Pricing, Reason, Request, Timing,
+    Exclusive, Format, Impression, Lists, Price, PriceRule, Pricing, Rank, Reason, Request, Timing,
 };
 use money::CurrencyCode;
 use table::spread;
@@ -16,9 +16,10 @@ pub(crate) struct Bid {
     pub(crate) price: Price,
 }
 
-/// Ranked: class, price, hash of ties, the campaign, its deal, its floor.
+/// Ranked: class, score, hash of ties, the campaign, its deal, its floor.
 struct Offer<'a> {
     class: u8,
+    score: u128,
     price: Price,
     tie: u64,
     campaign: &'a Campaign,
@@ -133,7 +134,7 @@ pub(crate) fn bids(
         .filter_map(|campaign| offer(house, campaign, request, at))
         .filter(|offer| house.moods.pays(offer.campaign.id))
         .collect();
-    offers.sort_by_key(|offer| std::cmp::Reverse((offer.class, offer.price, offer.tie)));
+    offers.sort_by_key(|offer| std::cmp::Reverse((offer.class, offer.score, offer.tie)));
     let most = request.rules.bids_per_impression_max.min(offers.len());
     (0..most).map(|nth| bid(request, at, &offers[nth..])).collect()
 }
@@ -208,8 +209,8 @@ fn offer<'a>(
             bid = (bid * i128::from(modifier.factor) / 10_000).min(i128::from(Price::MAX.micros()));
         }
     }
-    let bid = Price::from_micros(i64::try_from(bid).unwrap()).unwrap();
-    let bid = house.moods.offers(campaign.id, bid)?;
+    let value = Price::from_micros(i64::try_from(bid).unwrap()).unwrap();
+    let bid = house.moods.offers(campaign.id, value)?;
     let tie = tie(request.id_hash, campaign.id);
     let usable = |at: usize| {
         let deal = &impression.deals[at];
@@ -239,7 +240,12 @@ fn offer<'a>(
     };
     let fixed = kind(request, deal.map(|at| &impression.deals[at])) == PriceRule::Fixed;
     let price = if fixed { floor } else { bid };
-    Some(Offer { class, price, tie, campaign, deal, floor })
+    let [worth, offered] = [value, price].map(|price| u128::from(price.micros().unsigned_abs()));
+    let score = match request.rules.rank {
+        Rank::Bid => offered,
+        Rank::Value => worth * offered.pow(3),
+    };
+    Some(Offer { class, score, price, tie, campaign, deal, floor })
 }
 
 /// No rates in these tests: a floor in another currency is not met.

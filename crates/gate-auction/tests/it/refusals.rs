@@ -2,7 +2,7 @@
 
 use gate_auction::{
     BidContext, Bidder, Campaign, CampaignError, Choice, Conversion, Counters, Creative, Dimension,
-    Floor, Format, Impression, Index, Modifier, Price, Reason, Request, Scratch, UNKNOWN,
+    Floor, Format, Impression, Index, Modifier, Price, Rank, Reason, Request, Scratch, UNKNOWN,
 };
 use proptest::prelude::*;
 
@@ -110,9 +110,11 @@ proptest! {
                         Some(false) => u8::from(request.rules.deals_first),
                         None => 0,
                     };
-                    assert!(seen.insert(choice.campaign) && (class, choice.bid) <= last);
+                    // By value a lower bid may go before a higher one.
+                    let by_bid = if request.rules.rank == Rank::Bid { choice.bid } else { Price::ZERO };
+                    assert!(seen.insert(choice.campaign) && (class, by_bid) <= last);
                     assert!(choice.floor <= choice.price && choice.price <= choice.bid);
-                    last = (class, choice.bid);
+                    last = (class, by_bid);
                     next = auction.refuse(&mut ());
                 }
                 let mut counters = Counters::new(index.ids().len());

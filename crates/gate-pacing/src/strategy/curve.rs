@@ -12,8 +12,8 @@ use crate::fixed::{ONE_Q32, mul_q32, narrow_u64};
 /// The multiplier to start from while nothing is known: 0.4.
 const UNKNOWN_Q32: u64 = ONE_Q32 / 5 * 2;
 
-pub(super) fn terms(situation: &Situation<'_>) -> Terms {
-    let feedback = situation.feedback_q32(situation.behind(), situation.spec.gain, EXPONENT_MAX);
+pub(super) fn terms(situation: &Situation<'_>, gain: u32) -> Terms {
+    let feedback = situation.feedback_q32(situation.behind(), gain, EXPONENT_MAX);
     let multiplier_q32 = mul_q32(situation.start_q32.unwrap_or(UNKNOWN_Q32), feedback);
     Terms { coin_q32: ONE_Q32, multiplier_q32, reserve: Some(situation.hour) }
 }

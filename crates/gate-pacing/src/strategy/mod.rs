@@ -13,6 +13,8 @@ use crate::{Counters, Forecast, PlanSpec};
 const MULTIPLIER_MIN_Q32: u64 = ONE_Q32 / 200;
 /// Largest exponent of a multiplier's feedback, either way.
 const EXPONENT_MAX: u32 = 4;
+/// An impression moves the bid by the gain over how many of them the budget is worth, in e-folds: by one part of so many at most.
+const GAIN_PART: u64 = 5;
 /// Every worker may reserve so many of the largest asks a tick, whatever its part of a small allowance is.
 const ASKS_MIN: i64 = 4;
 
@@ -29,6 +31,8 @@ pub enum Strategy {
     /// A multiplier of bids that keeps spend on the plan: it buys where that is cheapest. The choice for
     /// auctions.
     Curve,
+    /// `Steer` where a landscape and a forecast are known, else `Curve`.
+    Auto,
     /// As `Curve`, with what forecast and landscape say of the rest of the window: for bursts and tiny
     /// budgets.
     Steer,
@@ -36,7 +40,9 @@ pub enum Strategy {
 
 /// A text that names no strategy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("pacing {found:?}: expected \"asap\", \"schedule\", \"coin\", \"curve\" or \"steer\"")]
+#[error(
+    "pacing {found:?}: expected \"asap\", \"schedule\", \"coin\", \"curve\", \"steer\" or \"auto\""
+)]
 pub struct ParseStrategyError {
     /// The text that was found, at most its first 32 characters.
     pub found: String,
@@ -44,8 +50,14 @@ pub struct ParseStrategyError {
 
 impl Strategy {
     /// All of them.
-    pub const ALL: [Strategy; 5] =
-        [Strategy::Asap, Strategy::Schedule, Strategy::Coin, Strategy::Curve, Strategy::Steer];
+    pub const ALL: [Strategy; 6] = [
+        Strategy::Asap,
+        Strategy::Schedule,
+        Strategy::Coin,
+        Strategy::Curve,
+        Strategy::Steer,
+        Strategy::Auto,
+    ];
 
     /// Reads a name as it stands in a file of budgets.
     ///
@@ -65,7 +77,14 @@ impl Strategy {
             Strategy::Coin => "coin",
             Strategy::Curve => "curve",
             Strategy::Steer => "steer",
+            Strategy::Auto => "auto",
         }
+    }
+
+    /// Does it look at what forecast and landscape say of the rest of the window?
+    #[must_use]
+    pub const fn steers(self) -> bool {
+        matches!(self, Strategy::Steer | Strategy::Auto)
     }
 
     /// Does it follow a plan through time, and so need a beginning and an end?
@@ -142,7 +161,7 @@ pub(crate) fn start_q32(strategy: Strategy, budget: u64, forecast: &Forecast) ->
     match strategy {
         Strategy::Asap | Strategy::Schedule => None,
         Strategy::Coin => coin::start_q32(budget, forecast),
-        Strategy::Curve | Strategy::Steer => curve::start_q32(budget, forecast),
+        Strategy::Curve | Strategy::Steer | Strategy::Auto => curve::start_q32(budget, forecast),
     }
 }
 
@@ -153,8 +172,8 @@ impl Situation<'_> {
             Strategy::Asap => asap::terms(),
             Strategy::Schedule => schedule::terms(self),
             Strategy::Coin => coin::terms(self),
-            Strategy::Curve => curve::terms(self),
-            Strategy::Steer => steer::terms(self),
+            Strategy::Curve => curve::terms(self, self.spec.gain),
+            Strategy::Steer | Strategy::Auto => steer::terms(self),
         }
     }
 
@@ -195,6 +214,14 @@ impl Situation<'_> {
         self.feedback_q32(may_cost.saturating_sub(self.spent), self.spec.gain, EXPONENT_MAX)
     }
 
+    /// How hard the plan pulls: K, and less where the budget is worth so few impressions that each moved the bid by more than a fifth
+    /// of an e-fold. Such a budget would answer every win with another bid.
+    fn gain(&self, least: u32, most: u32) -> u32 {
+        let worth = self.counters.bought.worth(self.budget);
+        let gain = worth.and_then(|worth| u32::try_from(worth / GAIN_PART).ok());
+        gain.map_or(most, |gain| gain.max(least).min(most))
+    }
+
     /// T - S.
     fn behind(&self) -> i64 {
         self.planned.saturating_sub(self.spent)
@@ -227,7 +254,7 @@ mod tests {
         let error = Strategy::parse("Even").unwrap_err().to_string();
         assert_eq!(
             error,
-            "pacing \"Even\": expected \"asap\", \"schedule\", \"coin\", \"curve\" or \"steer\""
+            "pacing \"Even\": expected \"asap\", \"schedule\", \"coin\", \"curve\", \"steer\" or \"auto\""
         );
         assert!(Strategy::parse(&"x".repeat(1_000)).unwrap_err().to_string().len() < 120);
     }

@@ -5,9 +5,10 @@
 //!   k = (n + 0.02 * N) / (N(t) + 0.02 * N)               how many more requests came than were forecast
 //!   b = (S + 0.02 * B) / (predicted + 0.02 * B)          how much more they cost than the landscape said
 //!   y = (B - S) / (k * (0.995 * N - N(t))) / b           what a coming request may cost
-//!   a = clamp(G^-1(y) * exp(clamp(5/8 * K * (T - S) / B, -1, 1)), 0.005, 1)
+//!   a = clamp(G^-1(y) * exp(clamp(K' * (T - S) / B, -1, 1)), 0.005, 1)
+//!   K' = clamp(m / 5, 2, 5/8 * K)                        m: how many impressions the budget is worth
 //! ```
-//! Without a forecast or a landscape it is `curve`.
+//! Without a forecast or a landscape it is `curve`, with a gain of clamp(m / 5, 4, K).
 
 use super::{Situation, Terms, amount, curve};
 use crate::Landscape;
@@ -15,9 +16,13 @@ use crate::fixed::{ONE_Q32, ONE_Q62, mul_q32, narrow_u64, quotient};
 
 /// Largest exponent of the pull towards the plan.
 const PULL_MAX: u32 = 1;
-/// The pull is this part, in eighths, of the feedback of `curve`, because most of the law is in y. Simulated days: with 2
-/// it takes half an hour to come back from an outage, with 8 it wins no more than `curve` in a burst.
+/// The pull is this part, in eighths, of the feedback of `curve`, because most of the law is in y. Simulated days: with 3 it takes 17
+/// minutes to come back from an outage, with 5 it takes 10; with 8 it wins no more than `curve` in a burst.
 const GAIN_EIGHTHS: u32 = 5;
+/// The pull of the smallest budgets...
+const GAIN_MIN: u32 = 2;
+/// ...and where it is `curve`.
+const CURVE_GAIN_MIN: u32 = 4;
 /// Forecasts weigh as much as this part of the whole.
 const PRIOR_PART: u64 = 50;
 /// A forecast is never believed to be off by more than this factor.
@@ -26,14 +31,18 @@ const RATIO_MAX_Q32: u64 = ONE_Q32 << 9;
 const REST_MIN_PART: u64 = 1_024;
 
 pub(super) fn terms(situation: &Situation<'_>) -> Terms {
-    let Some(landscape) = &situation.forecast.landscape else { return curve::terms(situation) };
+    let Some(landscape) = &situation.forecast.landscape else { return curve_terms(situation) };
     if situation.forecast.requests == 0 || situation.budget <= 0 {
-        return curve::terms(situation);
+        return curve_terms(situation);
     }
-    let gain = situation.spec.gain * GAIN_EIGHTHS / 8;
-    let pull = situation.feedback_q32(situation.behind(), gain, PULL_MAX);
+    let most = (situation.spec.gain * GAIN_EIGHTHS / 8).max(GAIN_MIN);
+    let pull = situation.feedback_q32(situation.behind(), situation.gain(GAIN_MIN, most), PULL_MAX);
     let multiplier_q32 = mul_q32(level_q32(situation, landscape), pull);
     Terms { coin_q32: ONE_Q32, multiplier_q32, reserve: Some(situation.hour) }
+}
+
+fn curve_terms(situation: &Situation<'_>) -> Terms {
+    curve::terms(situation, situation.gain(CURVE_GAIN_MIN, situation.spec.gain))
 }
 
 /// The multiplier that spends what is left on the requests that are left.

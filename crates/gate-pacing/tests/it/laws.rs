@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use gate_pacing::{
-    Before, Counters, DayParts, Decision, Demand, Evidence, Forecast, Landscape, MULTIPLIERS, Memo,
-    Mode, Pace, Plan, PlanSpec, Rebase, Shape, Spend, Strategy,
+    Before, Bought, Counters, DayParts, Decision, Demand, Evidence, Forecast, Landscape,
+    MULTIPLIERS, Memo, Mode, Pace, Plan, PlanSpec, Rebase, Shape, Spend, Strategy,
 };
 use money::{Amount, Instant, Window, Zone, day_at};
 use proptest::prelude::*;
@@ -44,17 +44,23 @@ prop_compose! {
         evidence in evidence(),
         demand in (0_u64..1_000_000, 0_u64..1_000_000, 0_u64..20_000),
         requests in (0_u64..1_000_000_000, amount(0..=CAP), amount(0..=CAP)),
-        ask_max in amount(0..=1_000_000_000_000_000),
+        (ask_max, bought) in (amount(0..=1_000_000_000_000_000), prop::collection::vec(amount(0..=1_000_000_000), 0..4)),
         rebase in prop::option::of((0..DAY_MS, amount(0..=CAP))),
     ) -> Counters {
         let ((life, today), (day_cap, day_target)) = (spend, day);
         let (demand, (seen, predicted, value)) = (Demand { seen: demand.0, ms: demand.2 }, requests);
         let rebase = rebase.map(|(ms, planned)| Rebase { at: instant(ms), planned });
         let day = day_at(instant(0), &Zone::utc());
+        let bought = bought.into_iter().fold(Bought::default(), bought_for);
         Counters {
-            limit, life, day, day_cap, day_target, today, evidence, demand, seen, predicted, value, ask_max, rebase,
+            limit, life, day, day_cap, day_target, today, evidence, demand, seen, predicted, value, ask_max, bought, rebase,
         }
     }
+}
+
+fn bought_for(mut bought: Bought, paid: Amount) -> Bought {
+    bought.add(paid);
+    bought
 }
 
 fn strategies() -> impl Strategy_<Value = Strategy> {
@@ -401,6 +407,7 @@ proptest! {
             predicted,
             value,
             ask_max,
+            bought: [a, b].into_iter().fold(Bought::default(), bought_for),
             rebase: Some(Rebase { at: instant(many % DAY_MS), planned: spent }),
         };
         let forecast = Forecast { requests: many.rotate_left(7), ..forecast };

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use gate_pacing::{
-    Counters, DayParts, Decision, Demand, Evidence, Forecast, Landscape, MULTIPLIERS, Memo, Pace,
-    Plan, PlanError, PlanSpec, Rebase, Shape, Spend, Strategy,
+    Bought, Counters, DayParts, Decision, Demand, Evidence, Forecast, Landscape, MULTIPLIERS, Memo,
+    Pace, Plan, PlanError, PlanSpec, Rebase, Shape, Spend, Strategy,
 };
 use money::{Amount, Instant, Window, Zone, day_at};
 
@@ -32,6 +32,15 @@ fn certain(limit: i64, settled: i64) -> Counters {
     let evidence = Evidence { resolved: cap, paid: cap, won: cap, ..Evidence::default() };
     let life = Spend { settled, ..Spend::default() };
     Counters { limit: Amount::new(limit), life, evidence, ..Counters::default() }
+}
+
+/// A hold was settled for this part of the limit; 0: none was.
+fn bought(worth: i64) -> Bought {
+    let mut bought = Bought::default();
+    if let Some(paid) = LIMIT.checked_div(worth) {
+        bought.add(Amount::new(paid));
+    }
+    bought
 }
 
 /// What the plan of a day wants by noon.
@@ -112,19 +121,24 @@ fn steer_is_the_formula() {
     let (requests, predicted) = (400_000_000_u32, 450_000_000_u32);
     let forecast =
         Forecast { requests: requests.into(), landscape: landscape(), ..Forecast::default() };
-    for (settled, seen) in
-        [(500_000_000_u32, 200_000_000_u32), (480_000_000, 250_000_000), (520_000_000, 150_000_000)]
-    {
+    // With what the budget is worth in impressions; 0: that is not known.
+    for (settled, seen, worth, gain) in [
+        (500_000_000_u32, 200_000_000_u32, 0, 40.0),
+        (480_000_000, 250_000_000, 1_000, 40.0),
+        (480_000_000, 250_000_000, 100, 20.0),
+        (520_000_000, 150_000_000, 9, 2.0),
+    ] {
         let (b, s) = (1e9, f64::from(settled));
         let (n, n_t) = (f64::from(requests), f64::from(requests) * 0.5);
         let more = (f64::from(seen) + 0.02 * n) / (n_t + 0.02 * n);
         let dearer = (s + 0.02 * b) / (f64::from(predicted) + 0.02 * b);
         let spend = (b - s) / (more * (0.995 * n - n_t)) / dearer;
-        let pull = (40.0 * (planned_at_noon() - s) / b).clamp(-1.0, 1.0).exp();
+        let pull = (gain * (planned_at_noon() - s) / b).clamp(-1.0, 1.0).exp();
         let expected = ((spend / 8.0).sqrt() * pull).clamp(0.005, 1.0);
         let counters = Counters {
             seen: seen.into(),
             predicted: Amount::new(predicted.into()),
+            bought: bought(worth),
             ..certain(LIMIT, settled.into())
         };
         let found = pace(&plan, &counters, &forecast, NOON).multiplier_q32();
@@ -193,8 +207,18 @@ fn steer_without_a_forecast_is_curve() {
     let of = |strategy, forecast: &Forecast| pace(&plan(strategy), &counters, forecast, NOON);
     let unknown = Forecast { requests: 1_000, ..Forecast::default() };
     assert_eq!(of(Strategy::Steer, &unknown), of(Strategy::Curve, &unknown));
-    let known = Forecast { landscape: landscape(), ..unknown };
+    let known = Forecast { landscape: landscape(), ..unknown.clone() };
     assert_ne!(of(Strategy::Steer, &known), of(Strategy::Curve, &known));
+    for forecast in [&unknown, &known] {
+        assert_eq!(of(Strategy::Auto, forecast), of(Strategy::Steer, forecast));
+    }
+    let small = |gain| Plan::new(PlanSpec { gain, ..spec(Strategy::Auto) }).expect("a plan");
+    let of = |gain, worth| {
+        pace(&small(gain), &Counters { bought: bought(worth), ..counters }, &unknown, NOON)
+    };
+    for (worth, gain) in [(1_000, 64), (100, 20), (40, 8)] {
+        assert_eq!(of(64, worth).multiplier_q32(), of(gain, 0).multiplier_q32(), "{worth}");
+    }
 }
 
 /// What a node knows after a restart is what the forecast says: the multiplier hardly moves.

@@ -224,6 +224,8 @@ pub(super) enum Spread {
     Curve,
     /// Bids are steered by what is won.
     Steer,
+    /// As steer where it is known what impressions cost, else as curve.
+    Auto,
 }
 
 /// Tells `null` from a field that is not there.

@@ -27,6 +27,8 @@
 //! rounds look at every 16th request only; the others leave out pairs that are far too dear by then. Best fixed multipliers are found by the same search: there a rate is
 //! 1 / multiplier.
 
+use gate_auction::Rank;
+
 use super::day::{Auction, Day, DayRequest, Eligible};
 
 /// A rate this low is none: the budget does not bind.
@@ -57,10 +59,13 @@ pub struct Hindsight {
 }
 
 impl Hindsight {
-    /// Of a day whose impressions are sold like this.
-    pub fn of(day: &Day, auction: Auction) -> Hindsight {
+    /// Of a day whose impressions are sold like this, to the best of the own offers.
+    pub fn of(day: &Day, auction: Auction, rank: Rank) -> Hindsight {
         let market = PackedMarket::of(day);
-        Hindsight { bound: Bound::of(day, &market), multipliers: best_fixed(&market, auction) }
+        Hindsight {
+            bound: Bound::of(day, &market),
+            multipliers: best_fixed(&market, auction, rank),
+        }
     }
 
     /// Whether a campaign must be paced: its best multiplier is below 1. The others cannot spend their budgets, whatever
@@ -72,7 +77,7 @@ impl Hindsight {
 
 /// The best fixed multipliers of [`Hindsight`] alone.
 pub(crate) fn best_fixed_of(day: &Day, auction: Auction) -> Vec<f64> {
-    best_fixed(&PackedMarket::of(day), auction)
+    best_fixed(&PackedMarket::of(day), auction, Rank::Bid)
 }
 
 /// An upper bound of the value that all campaigns together could win on a day.
@@ -110,12 +115,12 @@ impl Bound {
     }
 }
 
-fn best_fixed(market: &PackedMarket, auction: Auction) -> Vec<f64> {
+fn best_fixed(market: &PackedMarket, auction: Auction, rank: Rank) -> Vec<f64> {
     let campaigns = market.budgets.len().max(1) as f64;
     let mut best = (f64::INFINITY, vec![1.0; market.budgets.len()]);
     market.search(1.0, |market, rates, stride, spent| {
         let multipliers: Vec<f64> = rates.iter().map(|rate| 1.0 / rate).collect();
-        market.fixed(&multipliers, auction, stride, spent);
+        market.fixed(&multipliers, (auction, rank), stride, spent);
         let off = market.off_budget(spent).zip(&market.budgets).zip(&multipliers);
         let wrong = off.map(|((off, budget), &multiplier)| {
             let off = off / budget.max(1.0);
@@ -294,15 +299,23 @@ impl PackedMarket {
     }
 
     /// What each campaign spends with these multipliers.
-    fn fixed(&self, multipliers: &[f64], auction: Auction, stride: usize, spent: &mut [f64]) {
+    fn fixed(
+        &self,
+        multipliers: &[f64],
+        (auction, rank): (Auction, Rank),
+        stride: usize,
+        spent: &mut [f64],
+    ) {
         let multipliers = singles(multipliers.iter().copied());
         let scale = stride as f64;
         for (price, pairs) in self.requests(stride) {
-            let (mut highest, mut who) = (0.0_f32, 0);
+            let (mut best, mut highest, mut who) = (0.0_f32, 0.0_f32, 0);
             for pair in pairs {
                 let bid = pair.value * multipliers[pair.campaign as usize];
-                if bid > highest {
-                    (highest, who) = (bid, pair.campaign);
+                // The order of [`Rank::score`], in single precision.
+                let score = if rank == Rank::Bid { bid } else { pair.value.cbrt() * bid };
+                if score > best {
+                    (best, highest, who) = (score, bid, pair.campaign);
                 }
             }
             if highest >= price {
@@ -428,7 +441,7 @@ mod tests {
     #[test]
     fn a_budget_that_is_enough_for_everything_costs_nothing() {
         let day = day(&[1_000], &[(10, &[20]), (30, &[40]), (50, &[40])]);
-        let hindsight = Hindsight::of(&day, Auction::Second);
+        let hindsight = Hindsight::of(&day, Auction::Second, Rank::Bid);
         close(hindsight.bound.value, 60.0, 1e-6);
         assert_eq!(hindsight.bound.rates, [0.0], "the third is dearer than it may bid");
         assert_eq!((hindsight.multipliers[0], hindsight.binds(0)), (1.0, false));
@@ -438,7 +451,7 @@ mod tests {
     fn a_scarce_budget_buys_what_brings_the_most_for_its_money() {
         // 4, 3 and 2 for each unit; the money is for half of them, the middle one in part.
         let day = day(&[15], &[(10, &[20]), (10, &[40]), (10, &[30])]);
-        let bound = Hindsight::of(&day, Auction::Second).bound;
+        let bound = Hindsight::of(&day, Auction::Second, Rank::Bid).bound;
         assert!(bound.value >= 55.0, "40 and half of 30: {}", bound.value);
         assert!(bound.value <= 60.0, "{}", bound.value);
     }
@@ -447,7 +460,7 @@ mod tests {
     fn who_is_not_asked_wins_nothing() {
         let mut day = day(&[1_000], &[(10, &[20]), (30, &[40])]);
         day.outages = vec![(1, 2)];
-        close(Hindsight::of(&day, Auction::Second).bound.value, 20.0, 1e-6);
+        close(Hindsight::of(&day, Auction::Second, Rank::Bid).bound.value, 20.0, 1e-6);
     }
 
     #[test]
@@ -465,7 +478,7 @@ mod tests {
             let day = day(&[1 + draw(200, 100), 1 + draw(201, 100)], &requests);
             let mut left = day.campaigns.iter().map(|campaign| campaign.budget).collect();
             let best = real(best_of_all(&day, 0, &mut left));
-            let bound = Hindsight::of(&day, Auction::Second).bound;
+            let bound = Hindsight::of(&day, Auction::Second, Rank::Bid).bound;
             assert!(bound.value >= best - 1e-6, "seed {seed}: {} below {best}", bound.value);
             assert!(bound.reached <= best, "seed {seed}: {} is more than there is", bound.reached);
         }
@@ -476,9 +489,9 @@ mod tests {
         let size = Size { requests: 60_000, campaigns: 8 };
         for auction in Auction::ALL {
             let day = make(3, &size, &BASE, auction);
-            let hindsight = Hindsight::of(&day, auction);
+            let hindsight = Hindsight::of(&day, auction, Rank::Bid);
             assert!(hindsight.bound.gap() < 0.01, "{}", hindsight.bound.gap());
-            let mut fixed = Fixed::new(&day, hindsight.multipliers.clone());
+            let mut fixed = Fixed::new(&day, Rank::Bid, hindsight.multipliers.clone());
             let run = run::run(&day, auction, &Fixed::NOTICES, 1, &mut fixed);
             assert!(real(run.value()) < hindsight.bound.value);
             assert!((0..8).any(|campaign| hindsight.binds(campaign)), "the day is too easy");

@@ -83,6 +83,9 @@ pub struct PaceArgs {
     /// What the exchange tells of bids.
     #[arg(long, value_enum, default_value = "both")]
     notices: NoticesArg,
+    /// Whose offer goes first where several campaigns want a request: as `openrtb.rank`.
+    #[arg(long, value_enum, default_value = "bid")]
+    rank: RankArg,
     /// How hard a campaign is pulled to its plan: a deviation of 1/K of the budget changes the bid by a factor of e.
     #[arg(long, value_name = "K", default_value_t = 64, value_parser = clap::value_parser!(u32).range(8..=512))]
     gain: u32,
@@ -108,7 +111,7 @@ pub struct PaceArgs {
     /// Your own traffic and campaigns, one JSON object per line, instead of made-up days.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["scenario", "seeds", "seed", "requests", "campaigns"])]
     trace: Option<PathBuf>,
-    /// Be driven by an outside simulator: text lines on standard input and output. Needs one strategy, `curve` by default.
+    /// Be driven by an outside simulator: text lines on standard input and output. Needs one strategy, `auto` by default.
     #[arg(long, conflicts_with_all = ["trace", "scenario", "auction", "seeds", "seed", "requests", "campaigns",
           "reconcile", "notices", "on_expiry", "json", "csv", "course"])]
     stdio: bool,
@@ -123,6 +126,7 @@ enum Entrant {
     Coin,
     Curve,
     Steer,
+    Auto,
 }
 
 impl Entrant {
@@ -135,8 +139,17 @@ impl Entrant {
             Entrant::Coin => Some(Strategy::Coin),
             Entrant::Curve => Some(Strategy::Curve),
             Entrant::Steer => Some(Strategy::Steer),
+            Entrant::Auto => Some(Strategy::Auto),
         }
     }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum RankArg {
+    /// The highest bid
+    Bid,
+    /// The highest value times the third power of the bid
+    Value,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -263,10 +276,10 @@ pub fn run(args: &PaceArgs) -> Result<ExitCode, PaceError> {
 
 fn converse(args: &PaceArgs) -> Result<ExitCode, PaceError> {
     let strategy = match args.strategy.as_slice() {
-        [Entrant::All] => Strategy::Curve,
+        [Entrant::All] => Strategy::Auto,
         [one] if one.strategy().is_some() => one.strategy().unwrap_or_default(),
         _ => {
-            let text = "--stdio runs one strategy, expected --strategy asap, schedule, coin, curve or steer";
+            let text = "--stdio runs one strategy, expected --strategy asap, schedule, coin, curve, steer or auto";
             return Err(PaceError::Usage(text.into()));
         }
     };
@@ -275,6 +288,7 @@ fn converse(args: &PaceArgs) -> Result<ExitCode, PaceError> {
         workers: args.workers,
         gain: args.gain,
         tolerance_ppm: args.tolerance_ppm,
+        rank: args.engine().rank(),
     };
     let said = stdio::run(io::stdin().lock(), BufWriter::new(io::stdout().lock()), &options)?;
     if let Some(silence) = said.silence {
@@ -394,6 +408,7 @@ impl PaceArgs {
             workers: self.workers,
             tolerance_ppm: self.tolerance_ppm,
             release: self.on_expiry == OnExpiryArg::Release,
+            by_value: self.rank == RankArg::Value,
         }
     }
 
@@ -495,7 +510,7 @@ mod tests {
 
     #[test]
     fn errors_say_what_was_expected() {
-        assert!(refused("--strategy best").contains("asap, schedule, coin, curve, steer"));
+        assert!(refused("--strategy best").contains("asap, schedule, coin, curve, steer, auto"));
         assert!(refused("--scenario sunny").contains("forecast+40"));
         assert!(refused("--reconcile 5m").contains("15m, 1h, never"));
         assert!(refused("--gain 4").contains("8..=512"));

@@ -140,7 +140,7 @@ fn known(
     // Owners who count on more requests give more money, but for those who buy some impressions.
     let follows = match scenario.budgets {
         Budgets::Parts => mistake.whole,
-        Budgets::Impressions => 1.0,
+        Budgets::Impressions(..) => 1.0,
     };
     let campaign = |((place, yesterday), replay): ((u16, &DayCampaign), &Replay)| {
         let forecast = forecast(&market.expected(place, requests), &mistake);
@@ -205,7 +205,7 @@ fn budget(budgets: Budgets, size: f64, full: &Full, requests: f64) -> i64 {
     let between = |from: f64, to: f64| from * (to / from).powf(size);
     micros(match budgets {
         Budgets::Parts => between(0.01, 2.0) * full.a_request * requests,
-        Budgets::Impressions => between(8.0, 400.0) * full.a_win,
+        Budgets::Impressions(from, to) => between(from.into(), to.into()) * full.a_win,
     })
 }
 

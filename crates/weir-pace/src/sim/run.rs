@@ -4,7 +4,7 @@
 //! # What happens in a second
 //! 1. Notices that are due are delivered, then a billing file if one is due, then a restart; the bidder ticks.
 //! 2. Each request that is answered goes to the worker of its id. Every eligible campaign is asked for its bid, and who
-//!    cannot reserve it is left out. The highest bid (ties: by a hash of request and campaign) is reserved and meets
+//!    cannot reserve it is left out. The best offer (ties: by a hash of request and campaign) is reserved and meets
 //!    the outside bid. What it pays is **spent from this moment on**, whoever hears of it when.
 //! 3. A notice of the win or loss is posted.
 //!
@@ -14,6 +14,7 @@
 //! After the last second of the day the loop goes on, without requests, until the last notice and the last billing file
 //! have come. The same seed of the day gives the same delays and losses to every strategy that bids the same.
 
+use gate_auction::Rank;
 use table::SplitMix64;
 
 use super::day::{Auction, Day, DayRequest, MINUTES, Notices, SECONDS};
@@ -27,6 +28,8 @@ pub trait Bidder {
     fn tick(&mut self, now_ms: u64);
     /// What a campaign bids for an impression worth `value` to it; `None` if it sits this one out.
     fn bid(&mut self, worker: u16, campaign: usize, request: u64, value: i64) -> Option<i64>;
+    /// The larger the better an offer is: of what the impression is worth to a campaign and of its bid.
+    fn score(&self, value: i64, bid: i64) -> u64;
     /// Whether it could reserve this amount now.
     fn able(&mut self, worker: u16, campaign: usize, amount: i64) -> bool;
     /// Sets the amount aside.
@@ -47,6 +50,7 @@ pub trait Bidder {
 /// compared with. Run it with [`Fixed::NOTICES`].
 #[derive(Clone, Debug)]
 pub struct Fixed {
+    rank: Rank,
     multipliers: Vec<f64>,
     left: Vec<i64>,
     paid: Vec<i64>,
@@ -64,9 +68,9 @@ impl Fixed {
     };
 
     /// With these multipliers, 0 to 1, one per campaign.
-    pub fn new(day: &Day, multipliers: Vec<f64>) -> Fixed {
+    pub fn new(day: &Day, rank: Rank, multipliers: Vec<f64>) -> Fixed {
         let left = day.campaigns.iter().map(|campaign| campaign.budget).collect();
-        Fixed { multipliers, left, paid: vec![0; day.campaigns.len()] }
+        Fixed { rank, multipliers, left, paid: vec![0; day.campaigns.len()] }
     }
 }
 
@@ -83,6 +87,10 @@ impl Bidder for Fixed {
         )]
         let bid = (value as f64 * self.multipliers[campaign]) as i64;
         Some(bid.clamp(1, value))
+    }
+
+    fn score(&self, value: i64, bid: i64) -> u64 {
+        self.rank.score(value, bid)
     }
 
     fn able(&mut self, _worker: u16, campaign: usize, amount: i64) -> bool {
@@ -179,6 +187,9 @@ pub fn run<B: Bidder>(
     market.finish()
 }
 
+/// A bid, the hash of request and campaign, the campaign, and what the request is worth to it.
+type Offer = (i64, u64, u16, i64);
+
 /// A bid that met the outside market.
 #[derive(Clone, Copy)]
 struct Sent<H> {
@@ -244,28 +255,29 @@ impl<'a, B: Bidder> AuctionRun<'a, B> {
 
     fn auction(&mut self, request: &DayRequest) {
         let worker = self.worker(request.id);
-        let mut best: Option<(i64, u64, u16, i64)> = None;
+        let mut best: Option<(u64, Offer)> = None;
         for pair in self.day.eligible(request) {
             let campaign = usize::from(pair.campaign);
             let Some(bid) = self.bidder.bid(worker, campaign, request.id, pair.value) else {
                 continue;
             };
-            let behind = best.is_some_and(|(highest, ..)| bid < highest);
+            let score = self.bidder.score(pair.value, bid);
+            let behind = best.is_some_and(|(highest, _)| score < highest);
             if behind || !self.bidder.able(worker, campaign, bid) {
                 continue;
             }
             let hash = mix(request.id ^ mix(u64::from(pair.campaign)));
-            if best.is_none_or(|(highest, tie, ..)| (bid, hash) > (highest, tie)) {
-                best = Some((bid, hash, pair.campaign, pair.value));
+            if best.is_none_or(|(highest, (_, tie, ..))| (score, hash) > (highest, tie)) {
+                best = Some((score, (bid, hash, pair.campaign, pair.value)));
             }
         }
-        if let Some((bid, hash, campaign, value)) = best {
-            self.send(request, worker, (bid, hash, campaign, value));
+        if let Some((_, best)) = best {
+            self.send(request, worker, best);
         }
     }
 
     /// Reserves the bid and lets it meet the outside market.
-    fn send(&mut self, request: &DayRequest, worker: u16, best: (i64, u64, u16, i64)) {
+    fn send(&mut self, request: &DayRequest, worker: u16, best: Offer) {
         let (bid, hash, campaign, value) = best;
         let row = usize::from(campaign);
         let Some(hold) = self.bidder.reserve(worker, row, bid) else {
@@ -421,6 +433,10 @@ mod tests {
         fn bid(&mut self, _: u16, _: usize, _: u64, value: i64) -> Option<i64> {
             (value != 13).then_some(value)
         }
+        fn score(&self, value: i64, bid: i64) -> u64 {
+            Rank::Bid.score(value, bid)
+        }
+
         fn able(&mut self, _: u16, campaign: usize, _: i64) -> bool {
             !self.poor.contains(&campaign)
         }
@@ -563,7 +579,7 @@ mod tests {
     fn fixed_multipliers_stop_at_the_budget() {
         let mut day = day(100, &[(10, [40, 0]); 100]);
         day.campaigns[0].budget = 105;
-        let mut fixed = Fixed::new(&day, vec![0.5, 1.0]);
+        let mut fixed = Fixed::new(&day, Rank::Bid, vec![0.5, 1.0]);
         let run = run(&day, Auction::Second, &Fixed::NOTICES, 1, &mut fixed);
         // A bid of 20 must be there in full, though only 10 is paid.
         assert_eq!((run.wins, run.spent(), run.campaigns[0].booked), (9, 90, 90));

@@ -135,8 +135,9 @@ fn judge(
 ) -> Result<Vec<Cell>, RunError> {
     let day = case.day();
     let notices = case.notices(entrants.notices);
-    let hindsight = Hindsight::of(&day, case.auction);
-    let mut fixed = Fixed::new(&day, hindsight.multipliers.clone());
+    let rank = entrants.settings.rank();
+    let hindsight = Hindsight::of(&day, case.auction, rank);
+    let mut fixed = Fixed::new(&day, rank, hindsight.multipliers.clone());
     let fixed = run::run(&day, case.auction, &Fixed::NOTICES, 1, &mut fixed);
     done();
     let verdict = Verdict { case, day: &day, hindsight: &hindsight, fixed_value: fixed.value() };

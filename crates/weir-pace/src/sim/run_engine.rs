@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use gate_auction::Rank;
 use gate_pacing::{Forecast, Landscape, LandscapeError, PlanSpec, Shape, ShapeError, Strategy};
 use ledger::{Amount, Hold, OnExpiry};
 use money::{Instant, Window, Zone};
@@ -21,6 +22,14 @@ pub struct Settings {
     pub tolerance_ppm: u32,
     /// What nobody spoke of is free again at its deadline, instead of kept until it is reconciled.
     pub release: bool,
+    /// Campaigns are ranked by value, not by bid alone.
+    pub by_value: bool,
+}
+
+impl Settings {
+    pub(crate) fn rank(&self) -> Rank {
+        if self.by_value { Rank::Value } else { Rank::Bid }
+    }
 }
 
 /// Why a day cannot be run.
@@ -63,6 +72,7 @@ pub fn engine(
     let options = EngineOptions {
         workers: settings.workers,
         loss_notices: Some(notices.losses && notices.lost_ppm < 1_000_000),
+        rank: settings.rank(),
         ..EngineOptions::default()
     };
     let start = Instant::from_ms(day.start_ms);
@@ -127,6 +137,11 @@ impl Bidder for Engine {
     #[inline]
     fn bid(&mut self, worker: u16, campaign: usize, request: u64, value: i64) -> Option<i64> {
         Engine::bid(self, worker, campaign, request, value)
+    }
+
+    #[inline]
+    fn score(&self, value: i64, bid: i64) -> u64 {
+        Engine::score(self, value, bid)
     }
 
     #[inline]

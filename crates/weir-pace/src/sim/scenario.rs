@@ -53,8 +53,9 @@ pub enum Budgets {
     /// 1 % to 200 %, spread evenly over the logarithm, of what the campaign would spend on the forecast day if it bid
     /// its full value, alone and without a limit.
     Parts,
-    /// 8 to 400 impressions, spread evenly over the logarithm, at the mean price it would pay so.
-    Impressions,
+    /// So many impressions, from the first to the last campaign spread evenly over the logarithm, at the mean price it would pay
+    /// so.
+    Impressions(u32, u32),
 }
 
 /// Nothing unexpected.
@@ -148,7 +149,14 @@ const REPEATED: Scenario = Scenario {
 const TINY: Scenario = Scenario {
     name: "tiny",
     about: "Budgets of 8 to 400 impressions, at the mean price of a win with full bids.",
-    budgets: Budgets::Impressions,
+    budgets: Budgets::Impressions(8, 400),
+    ..BASE
+};
+
+const TEN: Scenario = Scenario {
+    name: "ten",
+    about: "Budgets of ten impressions, at the mean price of a win with full bids.",
+    budgets: Budgets::Impressions(10, 10),
     ..BASE
 };
 
@@ -175,6 +183,7 @@ impl Scenario {
         LOST,
         REPEATED,
         TINY,
+        TEN,
         CRUNCH,
     ];
 

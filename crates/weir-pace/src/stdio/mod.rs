@@ -17,7 +17,7 @@
 //! in   END                          exit code 0
 //! ```
 //!
-//! - A request id (`rid`) is any word of at most 64 bytes. Whoever bids highest in the engine's own auction bids; the
+//! - A request id (`rid`) is any word of at most 64 bytes. The best offer in the engine's own auction bids; the
 //!   bid is reserved in the ledger. A request id that already has a bid gets no second one: its notices could not tell
 //!   which is meant.
 //! - Notices may be late, lost or repeated, and come in any order within a batch: they are booked in an order of our
@@ -38,6 +38,7 @@ mod silence;
 
 use std::io::{BufRead, Write};
 
+use gate_auction::Rank;
 use gate_pacing::Strategy;
 
 pub use error::{Fault, StdioError};
@@ -56,11 +57,19 @@ pub struct StdioOptions {
     pub gain: u32,
     /// The amount that may be spent in spite of bids that nobody spoke of, millionths of the budget; 0 is the strict cap.
     pub tolerance_ppm: u32,
+    /// Whose offer goes first where several campaigns want a request.
+    pub rank: Rank,
 }
 
 impl Default for StdioOptions {
     fn default() -> StdioOptions {
-        StdioOptions { strategy: Strategy::Curve, workers: 1, gain: 64, tolerance_ppm: 0 }
+        StdioOptions {
+            strategy: Strategy::Auto,
+            workers: 1,
+            gain: 64,
+            tolerance_ppm: 0,
+            rank: Rank::Bid,
+        }
     }
 }
 

@@ -31,11 +31,12 @@ struct Bid {
     worker: u16,
 }
 
-/// Who would bid most for a request. The largest wins.
+/// Who would have the best offer for a request. The largest wins.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Offer {
-    price: i64,
+    score: u64,
     tie: u64,
+    price: i64,
     campaign: u32,
 }
 
@@ -81,7 +82,8 @@ impl Session {
         }
         let ids = campaigns.iter().map(|campaign| campaign.id).collect();
         let workers = options.workers;
-        let engine_options = EngineOptions { workers, ..EngineOptions::default() };
+        let engine_options =
+            EngineOptions { workers, rank: options.rank, ..EngineOptions::default() };
         Ok(Session {
             engine: Engine::new(engine_options, campaigns, BASE_MS)?,
             places,
@@ -270,7 +272,9 @@ impl Session {
             self.offers += u64::from(value > 0);
             self.timely += u64::from(value > 0 && self.engine.is_in_flight(place));
             let Some(price) = self.engine.bid(worker, place, request, value) else { continue };
-            let offer = Offer { price, tie: spread(request ^ self.engine.tie(place)), campaign };
+            let (score, tie) =
+                (self.engine.score(value, price), spread(request ^ self.engine.tie(place)));
+            let offer = Offer { score, tie, price, campaign };
             // Who cannot reserve is out before anybody is compared.
             if Some(offer) > best && self.engine.able(worker, place, price) {
                 best = Some(offer);

@@ -11,7 +11,7 @@ use weir_pace::sim::scenario::{BASE, Scenario};
 const SIZE: Size = Size { requests: 20_000, campaigns: 6 };
 
 fn settings(workers: u16) -> Settings {
-    Settings { gain: 64, workers, tolerance_ppm: 0, release: false }
+    Settings { gain: 64, workers, tolerance_ppm: 0, release: false, by_value: false }
 }
 
 fn run_day(day: &Day, strategy: Strategy, notices: &Notices, workers: u16) -> Run {

@@ -325,14 +325,14 @@ fn a_budget_says_how_it_stands_on_its_plan() {
     let pace = stat()["pace"].clone();
     assert_eq!(
         (pace["pacing"].as_str(), pace["budget"].as_i64()),
-        (Some("curve"), Some(100_000_000))
+        (Some("auto"), Some(100_000_000))
     );
     assert!(
         pace["multiplier_ppm"].as_u64().is_some_and(|ppm| ppm > 0 && ppm <= 1_000_000),
         "{pace}"
     );
     let row = node.get("/books").1.parse::<Value>().unwrap()["budgets"][0]["pace"].clone();
-    assert_eq!(row["pacing"], "curve", "{row}");
+    assert_eq!(row["pacing"], "auto", "{row}");
     // What was learned is kept by a stop.
     let data = node.data();
     let mut node = node;
