@@ -7,7 +7,7 @@ PYTHON_VENV := target/venv-clients
 DEMO  := target/demo
 CARGO_FLAGS := --locked
 
-.PHONY: help run demo demo-fix dist dist-python test-dist loop test check test-peers test-prebid test-vault test-fix test-litellm test-cluster go-bidder bench bench-pacing bench-llm bench-web bench-clients smoke fmt clippy unit unit-script sim crash interop docs \
+.PHONY: help run demo demo-fix demo-cluster dist dist-python test-dist loop test check test-peers test-prebid test-vault test-fix test-litellm test-cluster go-bidder bench bench-pacing bench-llm bench-web bench-clients smoke fmt clippy unit unit-script sim crash interop docs \
   install check-tools hidden-tests unit-build dev-binaries clean valgrind costs-check costs-accept costs-accept-node costs-check-node costs-docs ab web web-unit browser chromium journeys pictures api-contract promtool soak soak-short machine clients-go clients-python
 
 help:
@@ -27,7 +27,8 @@ help:
 	@echo "make bench-web    the dashboard's figures in a browser, beside a naive page (about ten minutes)"
 	@echo "make sim    the simulator alone; SEEDS=100000 SIM=target/release/sim for a night"
 	@echo "make test-prebid  a real Prebid Server in front of the node (part of make test-peers)"
-	@echo "make test-cluster  the log on three real nats-servers that are killed, stopped and put back, and two nodes on it (two minutes; by hand)"
+	@echo "make test-cluster  a log on three real nats-servers that are killed, stopped and put back, and two nodes on it (part of make test-peers)"
+	@echo "make demo-cluster  a bank is killed and loses its disk, a standby takes over, every answer is asked for again; exit 1 on any loss"
 	@echo "make crash  a node killed 200 times; CYCLES and SEED choose others"
 	@echo "make bench-clients  what an ask costs the client libraries (half a minute)"
 	@echo "make bench  the performance tables (about ten minutes, on a quiet machine)"
@@ -130,7 +131,7 @@ check:
 	@MAKE="$(MAKE)" proof/check $(STEPS_FIRST) costs-check-node costs-check $(STEPS_LAST)
 
 # Other people's programs beside the node, by name: each at most four minutes. SKIP="prebid" leaves some out on a laptop, none in CI.
-PEERS := prebid vault fix litellm
+PEERS := prebid vault fix litellm cluster
 SKIP  ?=
 test-peers:
 	@test -z "$(SKIP)" || test "$(CI)" != true || { echo "make: CI skips no peer; SKIP is \"$(SKIP)\""; exit 2; }
@@ -196,10 +197,14 @@ test-litellm: dev-binaries
 	@echo "== a real LiteLLM proxy whose budgets are the node's: calls, streams, retries, a race, kill -9"
 	@WEIR=$(CURDIR)/target/debug/weir proof/litellm/run
 
-# The first time it needs a network: the server comes through the Go module proxy. No node uses this log yet, so it is none of PEERS.
+# The first time it needs a network: the server comes through the Go module proxy.
 test-cluster:
-	@echo "== the log of ledger-cluster on three real nats-servers"
+	@echo "== three real nats-servers that are killed, stopped and put back, and two nodes that take over from each other"
 	@proof/cluster/run
+
+demo-cluster:
+	@echo "== a bank, a standby that follows, kill -9, takeover, audit"
+	@proof/cluster/run demo
 
 web-unit: $(WEB)
 	@echo "== the dashboard's types and its parts without a browser"

@@ -1,10 +1,11 @@
 """Two nodes on a log of three real nats-servers: `proof/cluster/run`.
 
 Callers spend with idempotency keys the whole time, and repeat what was not answered. Meanwhile the bank is killed and loses its disk, is stopped for longer
-than a takeover takes, and ends cleanly; the log's leader is killed, and all servers are. In the end every key gets the answer that it got, byte for byte, and
-what is settled is the sum of what was acknowledged.
+than its lease lasts, and ends cleanly; a standby's disk goes; the log's leader is killed, and all servers are. In the end every key gets the answer that it got,
+byte for byte, and what is settled is the sum of what was acknowledged.
 
-usage: nodes.py WEIR NATS-SERVER FOLDER. Exit code 1: something does not hold.
+usage: nodes.py WEIR NATS-SERVER FOLDER [MODE]. Exit code 1: something does not hold.
+MODE: `all`; `demo`, a bank that is killed and a standby that takes over; `gaps`, how long nothing is acknowledged then, with 1,000 and 50,000 budgets
 """
 
 import json
@@ -21,10 +22,11 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 PATIENCE_S = 60.0
 AMOUNT_CENTS = 7
+LEASE_MS = 5_000
 
 
 def free_ports(count: int) -> list[int]:
@@ -137,9 +139,20 @@ class Node:
         command = [self.weir, "cluster", "take-over", "--target", admin, "--why", "a test"]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
-    def cluster(self) -> dict[str, object]:
+    def follows(self) -> None:
+        """Stands by, and has all that the log has."""
+        self.says("standby")
+
+        def is_even() -> bool | None:
+            found = self.cluster()
+            assert found["role"] == "standby" and found["failure"] is None, found
+            return True if found["position"]["entry"] > 0 and found["lag_ms"] < 500 else None
+
+        until(f"{self.name}: no lag", is_even)
+
+    def cluster(self) -> dict[str, Any]:
         with urllib.request.urlopen(f"{self.lines()['admin']}v1/cluster", timeout=5) as answer:
-            found: dict[str, object] = json.load(answer)
+            found: dict[str, Any] = json.load(answer)
             return found
 
 
@@ -148,6 +161,7 @@ class Callers:
 
     def __init__(self, nodes: list[Node]) -> None:
         self.nodes, self.answers, self.is_over = nodes, dict[str, bytes](), False
+        self.times: list[float] = []
         self.threads = [threading.Thread(target=self.run) for _ in range(4)]
         for thread in self.threads:
             thread.start()
@@ -170,12 +184,18 @@ class Callers:
                 answers = (self.call(node, key) for node in self.nodes if node.spend)
                 if (answer := next((answer for answer in answers if answer), None)) is not None:
                     self.answers[key] = answer
+                    self.times.append(time.monotonic())
                     break
                 time.sleep(0.02)
 
     def go_on(self) -> None:
         before = len(self.answers)
         until("more acknowledged", lambda: True if len(self.answers) > before + 50 else None)
+
+    def silence(self, since: float) -> float:
+        """For how long nothing was acknowledged, at most, since that time."""
+        times = [since, *sorted(at for at in self.times if at > since)]
+        return max(after - before for before, after in zip(times, times[1:]))
 
     def audit(self, node: Node) -> None:
         """Every key gets its answer again, and the books have the sum, once what was out of doubt is settled."""
@@ -190,79 +210,107 @@ class Callers:
         assert least <= settled <= least + AMOUNT_CENTS * len(self.threads), f"{settled} cents, acknowledged {least}"
 
 
-def main(weir: str, nats: str, folder: Path) -> None:
-    servers = Servers(nats, folder)
-    secret = folder / "secret"
-    secret.write_text(secrets.token_hex(32))
-    secret.chmod(0o600)
-    monitors = [f"http://127.0.0.1:{port}" for port in servers.monitors]
-    (folder / "weir.toml").write_text(
-        f'[cluster]\nlog_monitors = {json.dumps(monitors)}\nsecret_file = "{secret}"\n'
-        f'[keys]\nlisten = ""\n[budgets]\nfile = "{folder}/budgets.jsonl"\n'
-    )
-    (folder / "budgets.jsonl").write_text('{"id":1,"name":"b1","unit":"USD","limit":"1000000"}\n')
-    log = "nats://" + ",".join(f"127.0.0.1:{port}" for port in servers.clients)
-    a, b = (Node(weir, folder, name, log) for name in "ab")
-    init = [weir, "cluster", "init", "--config", str(folder / "weir.toml"), "--log", log, "--data", str(folder / "none")]
+class Stage:
+    """Servers, two nodes and their callers."""
 
-    def made() -> bool | None:
-        return True if subprocess.run(init, capture_output=True, check=False).returncode == 0 else None
+    def __init__(self, weir: str, nats: str, folder: Path, budgets: int) -> None:
+        folder.mkdir()
+        self.servers = Servers(nats, folder)
+        secret = folder / "secret"
+        secret.write_text(secrets.token_hex(32))
+        secret.chmod(0o600)
+        monitors = [f"http://127.0.0.1:{port}" for port in self.servers.monitors]
+        (folder / "weir.toml").write_text(
+            f'[cluster]\nlog_monitors = {json.dumps(monitors)}\nsecret_file = "{secret}"\nlease_ms = {LEASE_MS}\n'
+            f'[keys]\nlisten = ""\n[budgets]\nfile = "{folder}/budgets.jsonl"\n'
+        )
+        lines = (f'{{"id":{at},"name":"b{at}","unit":"USD","limit":"1000000"}}\n' for at in range(1, budgets + 1))
+        (folder / "budgets.jsonl").write_text("".join(lines))
+        log = "nats://" + ",".join(f"127.0.0.1:{port}" for port in self.servers.clients)
+        self.a, self.b = (Node(weir, folder, name, log) for name in "ab")
+        init = [weir, "cluster", "init", "--config", str(folder / "weir.toml"), "--log", log, "--data", str(folder / "none")]
 
-    until("a stream", made)
-    callers = None
-    try:
-        a.start()
-        a.says("ready")
-        b.start()
-        b.says("standby")
-        assert b.cluster()["role"] == "standby"
-        callers = Callers([a, b])
-        steps(servers, a, b, callers)
-    finally:
-        if callers is not None:
-            callers.is_over = True
-        for node in (a, b):
+        def made() -> bool | None:
+            return True if subprocess.run(init, capture_output=True, check=False).returncode == 0 else None
+
+        until("a stream", made)
+        self.callers = Callers([self.a, self.b])
+
+    def begin(self) -> None:
+        self.a.start()
+        self.a.says("ready")
+        self.b.start()
+        self.b.follows()
+        self.callers.go_on()
+
+    def row(self, what: str, began: float) -> float:
+        silence = self.callers.silence(began)
+        print(f"{what:46} silent for {silence:5.2f} s, {len(self.callers.answers)} acknowledged", flush=True)
+        return silence
+
+    def end(self) -> None:
+        self.callers.is_over = True
+        for node in (self.a, self.b):
             if node.process is not None:
                 node.process.kill()
         for at in range(3):
-            servers.kill(at)
+            self.servers.kill(at)
+
+    def audit(self, node: Node) -> None:
+        self.callers.is_over = True
+        for thread in self.callers.threads:
+            thread.join()
+        self.callers.audit(node)
+        found = node.cluster()
+        assert found["role"] == "bank" and found["node"] == node.name, found
+        print(f"{len(self.callers.answers)} keys: each is answered as it was, byte for byte, and the books have their sum", flush=True)
+
+    def kill(self, bank: Node, heir: Node) -> float:
+        """Kills the bank; when that was."""
+        began = time.monotonic()
+        bank.signal(signal.SIGKILL)
+        bank.ends()
+        bank.spend = ""
+        heir.says("ready")
+        return began
+
+    def stop(self, bank: Node, heir: Node) -> float:
+        """Stops the bank; when that was."""
+        began = time.monotonic()
+        bank.signal(signal.SIGTERM)
+        heir.says("ready")
+        assert bank.ends() == 0, bank.tail()
+        bank.spend = ""
+        return began
 
 
-def steps(servers: Servers, a: Node, b: Node, callers: Callers) -> None:
-    def row(what: str, began: float) -> None:
-        print(f"{what:46} {time.monotonic() - began:5.1f} s, {len(callers.answers)} acknowledged", flush=True)
-
-    callers.go_on()
-    began = time.monotonic()
-    a.signal(signal.SIGKILL)
-    a.ends()
-    a.spend = ""
+def everything(stage: Stage) -> None:
+    servers, a, b, callers = stage.servers, stage.a, stage.b, stage.callers
+    stage.begin()
+    began = stage.kill(a, b)
     shutil.rmtree(a.data)
-    b.says("ready")
     callers.go_on()
-    row("the bank is killed, and its disk is gone", began)
+    stage.row("the bank is killed, and its disk is gone", began)
     callers.audit(b)
     a.start()
-    a.says("standby")
+    a.follows()
     began = time.monotonic()
     b.signal(signal.SIGSTOP)
     a.says("ready")
+    time.sleep(max(0.0, began + LEASE_MS / 1e3 + 1.0 - time.monotonic()))
     b.signal(signal.SIGCONT)
     assert b.ends() == 75, b.tail()
     b.spend = ""
     callers.go_on()
-    row("the bank stands still: another one, exit 75", began)
+    stage.row("the bank stands still for longer than its lease", began)
+    shutil.rmtree(b.data)
     b.start()
-    b.says("standby")
-    began = time.monotonic()
-    a.signal(signal.SIGTERM)
-    b.says("ready")
-    assert a.ends() == 0, a.tail()
-    a.spend = ""
+    b.follows()
+    began = stage.stop(a, b)
     callers.go_on()
-    row("a clean stop hands over", began)
+    stage.row("a clean stop; the standby had lost its disk", began)
     a.start("manual")
-    a.says("standby")
+    a.follows()
     began = time.monotonic()
     b.signal(signal.SIGKILL)
     b.ends()
@@ -272,27 +320,20 @@ def steps(servers: Servers, a: Node, b: Node, callers: Callers) -> None:
     a.take_over()
     a.says("ready")
     callers.go_on()
-    row("the bank is killed, and a node is told", began)
+    stage.row("the bank is killed, and a node is told 5 s later", began)
     b.start()
-    b.says("standby")
-    a.signal(signal.SIGTERM)
-    b.says("ready")
-    a.ends()
-    a.spend = ""
+    b.follows()
+    stage.stop(a, b)
     began = time.monotonic()
     leader = servers.leader("WEIR_weir")
     servers.kill(leader)
     callers.go_on()
-    row("the log's leader is killed", began)
+    stage.row("the log's leader is killed", began)
     a.start()
-    a.says("standby")
-    began = time.monotonic()
-    b.signal(signal.SIGKILL)
-    b.ends()
-    b.spend = ""
-    a.says("ready")
+    a.follows()
+    began = stage.kill(b, a)
     callers.go_on()
-    row("the bank is killed while a server is gone", began)
+    stage.row("the bank is killed while a server is gone", began)
     servers.start(leader)
     began = time.monotonic()
     for at in range(3):
@@ -300,20 +341,55 @@ def steps(servers: Servers, a: Node, b: Node, callers: Callers) -> None:
     for at in range(3):
         servers.start(at)
     callers.go_on()
-    row("all servers are killed", began)
-    callers.is_over = True
-    for thread in callers.threads:
-        thread.join()
-    callers.audit(a)
-    found = a.cluster()
-    assert found["role"] == "bank" and found["node"] == "a", found
-    print(f"{len(callers.answers)} keys: each is answered as it was, byte for byte, and the books have their sum", flush=True)
+    stage.row("all servers are killed", began)
+    stage.audit(a)
+
+
+def demo(stage: Stage) -> None:
+    stage.begin()
+    print("bank `a` spends, `b` stands by and follows:\n", json.dumps(stage.b.cluster()), flush=True)
+    began = stage.kill(stage.a, stage.b)
+    shutil.rmtree(stage.a.data)
+    stage.callers.go_on()
+    stage.row("kill -9 of a, and its disk is gone", began)
+    stage.a.start()
+    stage.a.follows()
+    print("`a` begins again with an empty folder, and follows `b`:\n", json.dumps(stage.a.cluster()), flush=True)
+    began = stage.stop(stage.b, stage.a)
+    stage.callers.go_on()
+    stage.row("b is stopped cleanly", began)
+    stage.audit(stage.a)
+
+
+def gaps(stage: Stage) -> None:
+    stage.begin()
+    bank, heir = stage.a, stage.b
+    for _ in range(3):
+        for what, end in (("kill -9", stage.kill), ("a clean stop", stage.stop)):
+            began = end(bank, heir)
+            stage.callers.go_on()
+            stage.row(what, began)
+            bank.start()
+            bank.follows()
+            bank, heir = heir, bank
+    stage.audit(bank)
+
+
+def main(weir: str, nats: str, folder: Path, mode: str) -> None:
+    for budgets in (1_000, 50_000) if mode == "gaps" else (1_000,):
+        if mode == "gaps":
+            print(f"{budgets} budgets")
+        stage = Stage(weir, nats, folder / str(budgets), budgets)
+        try:
+            {"all": everything, "demo": demo, "gaps": gaps}[mode](stage)
+        finally:
+            stage.end()
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 4:
-        sys.exit("usage: nodes.py WEIR NATS-SERVER FOLDER")
+    if len(sys.argv) not in (4, 5):
+        sys.exit("usage: nodes.py WEIR NATS-SERVER FOLDER [all|demo|gaps]")
     try:
-        main(sys.argv[1], sys.argv[2], Path(sys.argv[3]))
+        main(sys.argv[1], sys.argv[2], Path(sys.argv[3]), (sys.argv[4:] or ["all"])[0])
     except AssertionError as error:
         sys.exit(f"nodes: {error}")

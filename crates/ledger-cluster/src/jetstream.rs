@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, pull};
+use async_nats::jetstream::consumer::{AckPolicy, Consumer, DeliverPolicy, pull};
 use async_nats::jetstream::{self, stream::Stream};
 use async_nats::{
     Client, ConnectOptions, HeaderMap, Request, RequestError, RequestErrorKind, ServerAddr,
@@ -74,7 +74,11 @@ pub struct JetStream {
     name: ClusterName,
     servers: Servers,
     http: ureq::Agent,
+    /// A reader of the engine's, and the entry that it hands out next: whoever follows asks it again and again.
+    reader: Option<(Reader, u64)>,
 }
+
+type Reader = Consumer<pull::Config>;
 
 impl std::fmt::Debug for JetStream {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -122,7 +126,8 @@ impl JetStream {
             .max_redirects(0)
             .build()
             .into();
-        Ok(JetStream { runtime, client, stream, name: name.clone(), servers, http })
+        let name = name.clone();
+        Ok(JetStream { runtime, client, stream, name, servers, http, reader: None })
     }
 
     fn ask(&self, subject: String, request: Request) -> Reply {
@@ -185,16 +190,28 @@ impl Engine for JetStream {
         each: &mut dyn FnMut(u64, &[u8]) -> ControlFlow<()>,
     ) -> Result<(), String> {
         // A reader that was made just now may not be there yet, and one whose server ends is gone.
-        let (mut next, mut tries) = (from, 0..READS);
+        let (mut next, mut is_over, mut tries) = (from, false, 0..READS);
         loop {
-            let read = self.read(next, &mut |number, bytes| {
+            let kept = self.reader.take().filter(|(_, at)| *at == next).map(|(reader, _)| reader);
+            let was_kept = kept.is_some();
+            let read = self.read(kept, next, &mut |number, bytes| {
                 next = number + 1;
-                each(number, bytes)
+                let taken = each(number, bytes);
+                is_over = taken.is_break();
+                taken
             });
-            if read.is_ok() || tries.next().is_none() {
-                return read;
+            match read {
+                // There is more where it is asked for: what it reads from may never have that.
+                Ok(_) if was_kept && next == from => {}
+                Ok(reader) => {
+                    // One that was left in the middle has handed out more.
+                    self.reader = (!is_over).then_some((reader, next));
+                    return Ok(());
+                }
+                Err(_) if was_kept => {}
+                Err(error) if tries.next().is_none() => return Err(error),
+                Err(_) => std::thread::sleep(self.servers.answer),
             }
-            std::thread::sleep(self.servers.answer);
         }
     }
 
@@ -205,15 +222,16 @@ impl Engine for JetStream {
 }
 
 impl JetStream {
-    /// Reads entries with one reader.
+    /// Reads entries with one reader, which is made unless there is one that stands there, and returns it.
     fn read(
         &self,
+        kept: Option<Reader>,
         from: u64,
         each: &mut dyn FnMut(u64, &[u8]) -> ControlFlow<()>,
-    ) -> Result<(), String> {
+    ) -> Result<Reader, String> {
         let (stream, answer) = (&self.stream, self.servers.answer);
         self.runtime.block_on(async {
-            let reader = pull::Config {
+            let config = pull::Config {
                 deliver_policy: DeliverPolicy::ByStartSequence { start_sequence: from },
                 ack_policy: AckPolicy::None,
                 inactive_threshold: Duration::from_millis(READER_MS),
@@ -221,7 +239,10 @@ impl JetStream {
                 num_replicas: 1,
                 ..pull::Config::default()
             };
-            let reader = within(answer, stream.create_consumer(reader)).await?;
+            let reader = match kept {
+                Some(reader) => reader,
+                None => within(answer, stream.create_consumer(config)).await?,
+            };
             loop {
                 let batch = reader.fetch().max_messages(FETCHED_MAX).messages();
                 let mut batch = within(answer, batch).await?;
@@ -231,11 +252,11 @@ impl JetStream {
                     let info = message.info().map_err(|error| error.to_string())?;
                     is_end = info.pending == 0;
                     if each(info.stream_sequence, &message.payload).is_break() {
-                        return Ok(());
+                        return Ok(reader);
                     }
                 }
                 if is_end {
-                    return Ok(());
+                    return Ok(reader);
                 }
             }
         })

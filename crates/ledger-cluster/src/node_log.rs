@@ -7,12 +7,13 @@ use std::io;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ledger_journal::files::Folder;
 use ledger_journal::{
     Durability, Fault, Group, Log, NotAppended, Position, ReadError, Writer, segment_head, segments,
 };
+use probe::{Histogram, Reader, Recorder, shared_histogram};
 
 use crate::{ClusterError, ClusterLog, ENTRY_BYTES_MAX, Engine, JetStream, LogFault, Place};
 
@@ -31,19 +32,28 @@ pub struct NodeLog<F: Folder, E = JetStream> {
     /// Records before this one were handed on.
     heard: u64,
     at: Arc<At>,
+    append_ns: Recorder,
 }
 
 /// Takes the groups that were read from the log.
 pub type EachGroup<'a> = &'a mut dyn FnMut(&Group) -> Result<(), String>;
 
-/// Where a log ends, for whoever looks.
-#[derive(Debug, Default)]
+/// Where a log ends, and how it answered, for whoever looks.
+#[derive(Debug)]
 pub struct At {
     record: AtomicU64,
     entry: AtomicU64,
+    append_ns: Reader,
+    unknown: AtomicU64,
+    forgot: AtomicU64,
 }
 
 impl At {
+    fn new(append_ns: Reader) -> At {
+        let [record, entry, unknown, forgot] = [const { AtomicU64::new(0) }; 4];
+        At { record, entry, append_ns, unknown, forgot }
+    }
+
     fn set(&self, place: Place) {
         self.record.store(place.position.sequence - 1, Relaxed);
         self.entry.store(place.entry, Relaxed);
@@ -52,6 +62,21 @@ impl At {
     /// The numbers of the last record and of the last entry.
     pub fn get(&self) -> (u64, u64) {
         (self.record.load(Relaxed), self.entry.load(Relaxed))
+    }
+
+    /// How long appends took that the log acknowledged, ns, without the own disk.
+    pub fn append_ns(&self) -> Histogram {
+        self.append_ns.read()
+    }
+
+    /// Appends of which nobody knew what became of them: each was repeated.
+    pub fn unknown(&self) -> u64 {
+        self.unknown.load(Relaxed)
+    }
+
+    /// Times that the log had lost what it acknowledged.
+    pub fn forgot(&self) -> u64 {
+        self.forgot.load(Relaxed)
     }
 }
 
@@ -121,9 +146,10 @@ impl<F: Folder, E: Engine> NodeLog<F, E> {
     /// A log and what of it stands on the disk, which stands at the end of what was recovered.
     pub fn new(log: ClusterLog<E>, disk: Writer<F>) -> NodeLog<F, E> {
         let heard = disk.position().sequence;
-        let at = Arc::new(At::default());
+        let (append_ns, reader) = shared_histogram();
+        let at = Arc::new(At::new(reader));
         at.set(Place { position: *disk.position(), entry: 0 });
-        NodeLog { log, disk, heard, at }
+        NodeLog { log, disk, heard, at, append_ns }
     }
 
     /// Makes log and disk the same and goes on behind both. `folder` is the one that the disk's writer writes to; `each` hears every group
@@ -137,11 +163,14 @@ impl<F: Folder, E: Engine> NodeLog<F, E> {
             Ok(_) => 0,
             Err(ClusterError { fault: LogFault::Behind { last, .. }, .. }) => {
                 let appended = self.fill_up(folder, last)?;
-                let _ = (last > 0).then(|| tracing::error!(
-                    groups = appended,
-                    last,
-                    "the log had lost what it acknowledged: it has it again from this node's journal. Look at the engine's servers"
-                ));
+                if last > 0 {
+                    self.at.forgot.fetch_add(1, Relaxed);
+                    tracing::error!(
+                        groups = appended,
+                        last,
+                        "the log had lost what it acknowledged: it has it again from this node's journal. Look at the engine's servers"
+                    );
+                }
                 appended
             }
             Err(other) => return Err(other.into()),
@@ -184,7 +213,7 @@ impl<F: Folder, E: Engine> NodeLog<F, E> {
     /// Takes over what the log has behind the disk's end; `together`: sealed together, and until then a crash leaves nothing of it.
     fn read_on(&mut self, together: bool, each: EachGroup<'_>) -> Result<u64, CatchUpError> {
         let (mut groups, mut failed) = (0, None);
-        let NodeLog { log, disk, heard, at } = self;
+        let NodeLog { log, disk, heard, at, .. } = self;
         let mut kept = log.place();
         let mut take = |place: Place, group: &Group| {
             let first = group.before().sequence;
@@ -277,7 +306,18 @@ impl<F: Folder, E: Engine> Log for NodeLog<F, E> {
 
     fn append(&mut self, group: &Group) -> Result<(), NotAppended> {
         // One that the disk alone refused is there already.
-        self.log.append(group)?;
+        let (start, is_there) = (Instant::now(), group.after() == &self.log.place().position);
+        self.log.append(group).inspect_err(|error| {
+            let _ = match error {
+                NotAppended::Unknown(_) => self.at.unknown.fetch_add(1, Relaxed),
+                NotAppended::Forgot { .. } => self.at.forgot.fetch_add(1, Relaxed),
+                NotAppended::Fenced => 0,
+            };
+        })?;
+        if !is_there {
+            let took_ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            self.append_ns.record(took_ns);
+        }
         self.at.set(self.log.place());
         self.disk.append(group).map_err(|error| match error {
             NotAppended::Unknown(error) => {

@@ -415,6 +415,8 @@ fn the_disk_never_has_what_the_log_has_not() {
         assert_eq!(*node.position(), Position::START);
     }
     node.append(&all[0]).unwrap();
+    let at = node.at();
+    assert_eq!((at.append_ns().count(), at.unknown(), at.forgot()), (1, 2, 0));
     // The disk's folder is gone: no segment can be begun.
     let (mut other, _) = folder.begin(&engine, &all[..1]).0.unwrap();
     let aside = folder.0.with_extension("aside");
@@ -469,7 +471,7 @@ fn a_standby_follows_and_its_disk_comes_back_without_a_hole() {
     assert_eq!(standby.follow(1, &mut |_| Ok(())).unwrap(), 600);
     assert_eq!(engine.entries(), 600);
     let caught_up = standby.catch_up(&disk, &mut |_| Ok(())).unwrap();
-    assert_eq!(caught_up, CaughtUp { read: 0, appended: 6 });
+    assert_eq!((caught_up, standby.at().forgot()), (CaughtUp { read: 0, appended: 6 }, 1));
     assert_eq!(everywhere(&mut standby, &engine), ends(&all));
     // What cannot be replayed is not on the disk either.
     let more = groups(all[605].after(), 1, 5_000);

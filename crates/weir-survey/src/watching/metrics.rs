@@ -3,6 +3,7 @@
 
 use probe::{Cycles, Histogram};
 use weir_node::doors::DOORS;
+use weir_node::pulse::OnLog;
 use wire::Verdict;
 
 use super::load::{FIRST_OF_RESOLVES, Figures, ticks};
@@ -54,16 +55,49 @@ fn node(text: &mut Exposition, figures: &Figures, status: &Status, identity: &Id
     text.in_unit("weir_clock_held", Unit::Seconds, FamilyKind::Gauge, help);
     text.value(&[], status.pulse().clock_held_ms() as f64 / 1e3);
     if let Some(log) = status.pulse().on_log() {
-        text.family("weir_cluster_role", FamilyKind::Gauge, "1 of the role that this node has.");
-        text.count(&[("role", "bank")], 1);
-        text.family("weir_cluster_run", FamilyKind::Gauge, "Number of the run.");
-        text.count(&[], log.run.into());
-        let help = "How long the bank may grant without an answer of the log.";
-        text.in_unit("weir_cluster_lease", Unit::Seconds, FamilyKind::Gauge, help);
-        text.value(&[], log.lease.left_ms() as f64 / 1e3);
-        let help = "Since the last append was sent that the log acknowledged.";
-        text.in_unit("weir_cluster_lag", Unit::Seconds, FamilyKind::Gauge, help);
-        text.value(&[], log.lease.silent_ms() as f64 / 1e3);
+        cluster(text, log);
+    }
+}
+
+fn cluster(text: &mut Exposition, log: &OnLog) {
+    text.family("weir_cluster_role", FamilyKind::Gauge, "1 of the role that this node has.");
+    text.count(&[("role", "bank")], 1);
+    text.family("weir_cluster_run", FamilyKind::Gauge, "Number of the run.");
+    text.count(&[], log.run.into());
+    let help = "How long the bank may grant without an answer of the log.";
+    text.in_unit("weir_cluster_lease", Unit::Seconds, FamilyKind::Gauge, help);
+    text.value(&[], log.lease.left_ms() as f64 / 1e3);
+    let help = "Since the last append was sent that the log acknowledged.";
+    text.in_unit("weir_cluster_lag", Unit::Seconds, FamilyKind::Gauge, help);
+    text.value(&[], log.lease.silent_ms() as f64 / 1e3);
+    let (help, append) = ("From an append to the log's answer.", log.at.append_ns());
+    text.in_unit("weir_cluster_append", Unit::Seconds, FamilyKind::Histogram, help);
+    for le_us in LATENCY_LE_US {
+        let le = seconds_text(le_us);
+        text.part("_bucket", &[("le", &le)], append.count_to(le_us * 1_000) as f64);
+    }
+    text.part("_bucket", &[("le", "+Inf")], append.count() as f64);
+    text.part("_count", &[], append.count() as f64);
+    text.part("_sum", &[], append.sum() as f64 / 1e9);
+    for (family, help, count) in [
+        (
+            "weir_cluster_appends_unknown",
+            "Appends repeated for want of an answer.",
+            log.at.unknown(),
+        ),
+        (
+            "weir_cluster_takeovers",
+            "Runs of the log that began behind another one.",
+            u64::from(log.run) - 1,
+        ),
+        (
+            "weir_cluster_engine_forgot",
+            "Times that the log had lost what it acknowledged.",
+            log.at.forgot(),
+        ),
+    ] {
+        text.family(family, FamilyKind::Counter, help);
+        text.count(&[], count);
     }
 }
 
