@@ -33,7 +33,7 @@ use crate::seat::Seat;
 impl<S: MessageStores, G: Guard> Door<S, G> {
     /// Passes a client's message on, refuses it, or lets it wait for its turn.
     pub(crate) fn take_up(&mut self, at: usize, message: &Message<'_>, clock: Clock) {
-        let (seat, is_stopped) = (&self.seats[at], self.is_stopped(at, message).is_some());
+        let (seat, is_stopped) = (&self.seats[at], self.stopped(at, message).is_some());
         if !seat.is_limited() && seat.line_up.is_empty() && !is_stopped {
             return self.pass_up(at, message, &mut None, clock);
         }
@@ -173,9 +173,9 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
 
     /// Does what a client's message asks for, now that it is its turn.
     fn serve(&mut self, at: usize, message: &Message<'_>, progress: Progress, clock: Clock) {
-        if let Some(scope) = self.is_stopped(at, message) {
+        if let Some(denied) = self.stopped(at, message) {
             self.give_back(granted(progress));
-            return self.refuse_stopped(at, (message, scope), clock);
+            return self.refuse_stopped(at, (message, denied), clock);
         }
         let (seat, kind) = (&self.seats[at], Exposure::of(message.msg_type()));
         let may_pass = !seat.is_limited() || seat.passes_unpriced(message.msg_type());

@@ -655,7 +655,7 @@ mod tests {
 
     fn orders(book: &Book) -> Vec<String> {
         let mut orders: Vec<_> =
-            book.orders(0, 99).0.iter().map(|one| format!("{one:?}")).collect();
+            book.orders(0, 99, |_| false).0.iter().map(|one| format!("{one:?}")).collect();
         orders.sort();
         orders
     }
@@ -729,14 +729,17 @@ mod tests {
         ];
         records.iter().for_each(|record| store.put(record).unwrap());
         assert_eq!(book.load(&mut store), 0);
-        assert_eq!((book.owner_before(), book.orders(0, 99)), (Some("A"), (Vec::new(), None)));
+        assert_eq!(
+            (book.owner_before(), book.orders(0, 99, |_| false)),
+            (Some("A"), (Vec::new(), None))
+        );
         assert_eq!(book.sender(b"11=old"), Some(("A", Some(7))));
         pass(&mut book, &mut store, "35=9|11=old|39=8", 0);
         pass(&mut book, &mut store, "35=8|11=open|150=F|39=1|17=1|32=2|31=5|37=V", 0);
         let mut again = empty(8);
         assert_eq!(again.load(&mut store), 0);
-        let found = again.orders(0, 99).0;
-        assert_eq!(found, book.orders(0, 99).0);
+        let found = again.orders(0, 99, |_| false).0;
+        assert_eq!(found, book.orders(0, 99, |_| false).0);
         assert_eq!(found.len(), 1);
         assert_eq!(
             (&*found[0].session, &*found[0].cl_ord_id, &*found[0].order_id),
@@ -755,7 +758,7 @@ mod tests {
             }
         }
         assert_eq!(again.load(&mut store), 3, "two records, and the row");
-        assert_eq!((again.owner(b"11=open"), again.orders(0, 99).0.len()), (None, 0));
+        assert_eq!((again.owner(b"11=open"), again.orders(0, 99, |_| false).0.len()), (None, 0));
     }
 
     #[test]
@@ -795,10 +798,10 @@ mod tests {
         let mut again = empty(8);
         assert_eq!(again.load(&mut store), 0);
         assert_eq!(
-            (again.orders(0, 99), again.records.len()),
-            (book.orders(0, 99), book.records.len())
+            (again.orders(0, 99, |_| false), again.records.len()),
+            (book.orders(0, 99, |_| false), book.records.len())
         );
-        assert_eq!(again.orders(0, 99).0[0].standing.open.unwrap().to_string(), "5000");
+        assert_eq!(again.orders(0, 99, |_| false).0[0].standing.open.unwrap().to_string(), "5000");
     }
 
     #[test]

@@ -13,6 +13,7 @@ use table::Secret;
 use weir_budgets::orders::OrderIndex;
 
 use crate::config::FixSessions;
+use crate::doubts::Doubts;
 use crate::gate::limits::RefusedFor;
 use crate::half_logons::HalfLogons;
 use crate::ids::Claims;
@@ -182,6 +183,8 @@ pub enum Happening {
     Cancelled(usize),
     /// **Alarm.** A venue refused a cancel of the gate: the order, and why.
     CancelRefused(usize, String),
+    /// **Alarm.** A venue does not say whether it has so many messages of orders: the ClOrdIDs of some, and why.
+    InDoubt(usize, usize, String),
     /// **Alarm.** What became of an order cannot be booked.
     NotBooked(NamedRefusal),
 }
@@ -232,6 +235,7 @@ pub struct Door<S, G> {
     pub(crate) legs: Vec<Leg>,
     pub(crate) sayings: Sayings,
     pub(crate) kills: Kills,
+    pub(crate) doubts: Doubts,
 }
 
 impl<S: MessageStores, G: Guard> Door<S, G> {
@@ -275,6 +279,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
             legs: Vec::new(),
             sayings: Sayings::default(),
             kills: Kills::default(),
+            doubts: Doubts::default(),
         };
         (0..door.seats.len()).for_each(|at| door.open_book(at));
         Ok(door)
@@ -780,6 +785,9 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         seat.look();
         out.extend_from_slice(&seat.out.bytes);
         seat.out.bytes.clear();
+        if seat.is_venue() && !seat.out.notices.is_empty() {
+            self.doubts.hear(at, &seat.out.notices);
+        }
         let notices = seat.out.notices.drain(..);
         self.happenings.extend(notices.map(|notice| Happening::Notice(at, notice)));
         if let Some(why) = seat.out.disconnect.take() {

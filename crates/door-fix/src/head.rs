@@ -1,5 +1,7 @@
 //! What a row says of an order beside its amounts, and its bytes.
 
+use gate_orders::Order;
+
 /// What a row says of an order beside its amounts. ClOrdIDs are as the venue has them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Head<'a> {
@@ -31,6 +33,12 @@ pub(crate) fn key_of(id: &[u8], order_id: &[u8]) -> Vec<u8> {
 const HAS_KEY: u8 = 0x80;
 
 impl<'a> Head<'a> {
+    /// Reports whether a report of the venue has come.
+    pub(crate) fn is_answered(&self, order: &Order) -> bool {
+        let executed = order.standing().executed;
+        !self.order_id.is_empty() || executed.is_none_or(|executed| executed.mantissa() > 0)
+    }
+
     /// The id that names the order in its book: a ClOrdID, or the OrderID of one whose reports have none.
     pub(crate) fn key(&self) -> Vec<u8> {
         key_of(self.id, self.order_id)

@@ -22,7 +22,7 @@ use fix_session::MessageStores;
 use crate::book::State;
 use crate::door::{Clock, Door, Happening};
 use crate::exposure::Exposure;
-use crate::gate::limits::{Denied, RefusedFor};
+use crate::gate::limits::Denied;
 use crate::ids::{key, put_field};
 use crate::peer::Guard;
 use crate::refusal::Cause;
@@ -106,7 +106,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         self.kills.kills.insert((scope, name.to_owned()));
     }
 
-    /// Notes which clients are away for longer than they may, and cancels their open orders. To be called each second from when clients may log
+    /// Notes which clients are away for longer than they may, and cancels their open orders; tells of venues that do not answer. To be called each second from when clients may log
     /// on: then the time of all begins that are not there.
     pub fn look_for_absent(&mut self, clock: Clock) {
         self.kills.is_anyone_away = false;
@@ -118,6 +118,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
             }
             self.kills.is_anyone_away |= self.seats[at].is_away();
         }
+        self.look_at_doubts(clock);
     }
 
     /// Begins to search for all open orders of a kind, also for those that were cancelled before.
@@ -166,12 +167,19 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         seat.is_some_and(Seat::is_away) || self.kills.of(client, firm, account).is_some()
     }
 
-    /// Finds why a client's message is stopped.
-    pub(crate) fn is_stopped(&self, at: usize, message: &Message<'_>) -> Option<KillScope> {
-        let kind = Exposure::of(message.msg_type());
-        if self.kills.kills.is_empty() || kind == Exposure::None {
+    /// Finds why a client's message is stopped: what room there is to keep something is for what ends orders.
+    pub(crate) fn stopped(&self, at: usize, message: &Message<'_>) -> Option<Denied> {
+        let is_short = self.stores.is_short();
+        if !is_short && self.kills.kills.is_empty()
+            || Exposure::of(message.msg_type()) == Exposure::None
+        {
             return None;
         }
+        let short = is_short.then_some(Denied::Journal);
+        self.killed(at, message).map(Denied::Killed).or(short)
+    }
+
+    fn killed(&self, at: usize, message: &Message<'_>) -> Option<KillScope> {
         let (name, firm) = (&self.seats[at].keys.name, self.seats[at].firm());
         let of = |account: &[u8]| self.kills.of(name, firm, account);
         let own = || {
@@ -191,12 +199,11 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
     pub(crate) fn refuse_stopped(
         &mut self,
         at: usize,
-        (message, scope): (&Message<'_>, KillScope),
+        (message, denied): (&Message<'_>, Denied),
         clock: Clock,
     ) {
-        let denied = Denied::Killed(scope);
         if Exposure::of(message.msg_type()) == Exposure::Unpriced {
-            self.happenings.push(Happening::OrderRefused(at, RefusedFor::Killed));
+            self.happenings.push(Happening::OrderRefused(at, denied.counted()));
             let text = denied.to_string();
             self.step(at, clock, |seat, _, turn| seat.session.refuse(message, 0, &text, turn));
             return;

@@ -9,6 +9,7 @@
 //! way down, three times for each order.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use table::Secret;
 
@@ -304,10 +305,21 @@ impl KnownIds {
 
     /// All slots that are taken.
     pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> {
+        self.slots_in(0..self.places.len())
+    }
+
+    /// How many slots there are, taken or not.
+    pub(crate) fn slots_max(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Those of a part.
+    pub(crate) fn slots_in(&self, part: Range<usize>) -> impl Iterator<Item = Slot> {
         let taken = |(at, place): (usize, &IdSlot)| {
             (!matches!(place.text, Text::None)).then(|| Slot::try_from(at).ok()).flatten()
         };
-        let taken = self.places.iter().enumerate().filter_map(taken);
+        let (skip, count) = (part.start, part.len());
+        let taken = self.places.iter().enumerate().skip(skip).take(count).filter_map(taken);
         taken.filter(|slot| !self.leaving.contains(slot))
     }
 }

@@ -60,6 +60,7 @@ mod book;
 mod comparing;
 mod config;
 mod door;
+mod doubts;
 mod exposure;
 pub mod gate;
 mod half_logons;

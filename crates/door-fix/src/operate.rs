@@ -125,7 +125,9 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         let books = |at: &usize| self.seats.get(*at).is_some_and(|seat| seat.book.is_some());
         let Some(at) = (venue..self.seats.len()).find(books) else { return (Vec::new(), None) };
         let Some(book) = &self.seats[at].book else { return (Vec::new(), None) };
-        let (mut orders, next) = book.orders(if at == venue { row } else { 0 }, max);
+        let is_in_doubt = |place| self.doubts.has(at, place);
+        let row = if at == venue { row } else { 0 };
+        let (mut orders, next) = book.orders(row, max, is_in_doubt);
         for order in &mut orders {
             let client = self.seats.iter().find(|seat| seat.keys.name == order.session);
             let prefix = client.map_or("", |seat| seat.prefix());

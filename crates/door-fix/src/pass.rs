@@ -366,7 +366,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
     }
 
     /// Answers an order that was sent to a venue, with the ids that it has there.
-    fn answer_sent(
+    pub(crate) fn answer_sent(
         &mut self,
         venue: usize,
         client: usize,
@@ -422,6 +422,9 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
 
     /// Passes a venue's message on to whose it is.
     fn pass_down(&mut self, at: usize, message: &Message<'_>, clock: Clock) {
+        if self.takes_unknown(at, message, clock) {
+            return;
+        }
         let targets = self.targets(at, message);
         let unknown = self.unknown(at, (message, &targets), clock);
         self.note_changes(at, (message, unknown), clock);
@@ -429,7 +432,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
             self.references.note(message, clock.unix_us.div_euclid(1_000));
         }
         if self.takes_refusal(at, message) {
-            return;
+            return self.look_at_refusal(at, message, clock);
         }
         if targets.is_empty() {
             // What cannot be kept fails its step, and comes again.
@@ -450,6 +453,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
             }
             self.note_sent(at, client, seq, sent.ok());
         }
+        self.look_at_refusal(at, message, clock);
         self.cancel_reported(at, message, clock);
     }
 
@@ -602,6 +606,9 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
         (rejection, rejected): (&Message<'_>, Option<&Message<'_>>),
         clock: Clock,
     ) {
+        if self.takes_rejection(at, (rejection, rejected), clock) {
+            return;
+        }
         let id = rejected.and_then(|rejected| rejected.value(11));
         if let Some(cancel) = rejected.filter(|_| id.is_some_and(|id| self.is_own_cancel(at, id))) {
             self.happenings.push(Happening::CancelRefused(at, told(cancel)));
@@ -640,7 +647,7 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
     }
 
     /// Closes what the venue did not take. Only an order (D) or a replace (G) frees money: what else has an order's id leaves that as it is.
-    fn close(&mut self, venue: usize, id: &[u8], msg_type: &[u8], clock: Clock) {
+    pub(crate) fn close(&mut self, venue: usize, id: &[u8], msg_type: &[u8], clock: Clock) {
         self.with_book(venue, |book, store| {
             let text = id.strip_prefix(b"11=").unwrap_or(id);
             if let Some(place) = book.place(id).filter(|_| matches!(msg_type, b"D" | b"G")) {

@@ -22,6 +22,8 @@ pub(crate) enum Cause<'v> {
     Reset,
     /// Its budgets, or what it costs.
     Denied(Denied),
+    /// The venue does not know it: its numbers began again before it had come.
+    Unknown,
     /// The venue rejected its message, with this text.
     Venue(&'v [u8]),
 }
@@ -35,6 +37,7 @@ impl<'v> Cause<'v> {
             Cause::NoRoom => "too many open orders",
             Cause::TooLate => "not sent: venue asked again too late",
             Cause::Reset => "not sent: the session began anew",
+            Cause::Unknown => "not sent: the venue does not know it",
         };
         text.as_bytes().into()
     }
@@ -46,7 +49,7 @@ impl<'v> Cause<'v> {
             Cause::NoRoom => RefusedFor::NoRoom,
             Cause::TooLate | Cause::Reset => RefusedFor::TooLate,
             Cause::Denied(denied) => denied.counted(),
-            Cause::Venue(_) => RefusedFor::Venue,
+            Cause::Venue(_) | Cause::Unknown => RefusedFor::Venue,
         }
     }
 
@@ -57,7 +60,7 @@ impl<'v> Cause<'v> {
             Cause::TooLate => b"4",
             Cause::Denied(denied) => denied.order_reason(is_42).as_bytes(),
             _ if is_42 => b"0",
-            Cause::NoRoom | Cause::Reset | Cause::Venue(_) => b"99",
+            Cause::NoRoom | Cause::Reset | Cause::Unknown | Cause::Venue(_) => b"99",
         }
     }
 
@@ -69,7 +72,7 @@ impl<'v> Cause<'v> {
             Cause::TooLate => b"0",
             Cause::Denied(denied) => denied.replace_reason(is_42).as_bytes(),
             _ if is_42 => b"2",
-            Cause::NoRoom | Cause::Reset | Cause::Venue(_) => b"99",
+            Cause::NoRoom | Cause::Reset | Cause::Unknown | Cause::Venue(_) => b"99",
         }
     }
 }
@@ -141,13 +144,15 @@ fn order_id(known: Option<&OrderView>) -> &[u8] {
 
 /// OrdStatus (39) of an order.
 fn ord_status(known: &OrderView) -> &'static [u8] {
-    let done = known.standing.executed;
+    let is_none = known.standing.executed.is_none_or(|done| done.mantissa() == 0);
     match known.phase {
         Phase::Closed if is_whole(&known.standing) => b"2",
         Phase::Closed => b"4",
         Phase::Open | Phase::Filled if known.is_replacing => b"E",
         Phase::Filled => b"2",
-        Phase::Open if done.is_none_or(|done| done.mantissa() == 0) => b"0",
+        // No report has come.
+        Phase::Open if is_none && known.order_id.is_empty() => b"A",
+        Phase::Open if is_none => b"0",
         Phase::Open => b"1",
     }
 }

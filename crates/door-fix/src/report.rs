@@ -119,6 +119,10 @@ pub(crate) fn events<'m>(
             let accepted = accepted(message, own, head, order);
             events.extend(accepted.or_else(|| unasked(message, own, head, order)));
         }
+        // The venue has it, though its own report of that was lost.
+        b"I" if knows && matches!(value(39), b"0" | b"1" | b"2") => {
+            events.extend(accepted(message, own, head, order));
+        }
         b"5" | b"D" | b"L" => events.extend(restated(message, head, order)),
         _ => {}
     }
@@ -167,7 +171,7 @@ pub(crate) fn nobodys_id(message: &Message<'_>) -> Option<Vec<u8>> {
     let named = [11, 37].into_iter().find_map(|tag| Some((tag, id(message, tag)?)));
     let named = named.filter(|_| execution.is_some() || is_told);
     let (tag, id) = named.or_else(|| Some((17, execution?)))?;
-    Some(crate::ids::key(tag, "", id))
+    Some([tag.to_string().as_bytes(), b"=", id].concat())
 }
 
 fn execution(message: &Message<'_>, order: &Order, check: Option<Check>) -> Option<Execution> {

@@ -368,6 +368,8 @@ pub(crate) enum RowChange {
 /// An order as an operator sees it. What nothing said is empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OrderView {
+    /// Its venue was asked for it, and has not answered.
+    pub is_in_doubt: bool,
     /// The client's session.
     pub session: String,
     /// The venue's.

@@ -133,6 +133,11 @@ pub trait MessageStores {
     /// Says what time it is, microseconds since 1970-01-01T00:00:00Z; what is kept from now on is kept with it.
     fn set_time(&mut self, _unix_us: i64) {}
 
+    /// Reports whether there is little room: what only ends orders is to be kept, and nothing else.
+    fn is_short(&self) -> bool {
+        false
+    }
+
     /// Returns the store of a session.
     ///
     /// # Panics

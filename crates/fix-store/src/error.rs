@@ -2,6 +2,14 @@
 
 use std::path::PathBuf;
 
+impl OpenError {
+    /// Reports whether the disk has no room.
+    pub(crate) fn is_full(&self) -> bool {
+        let kinds = [std::io::ErrorKind::StorageFull, std::io::ErrorKind::QuotaExceeded];
+        matches!(self, OpenError::Disk(disk::Error::Io { source, .. }) if kinds.contains(&source.kind()))
+    }
+}
+
 /// Why the messages of sessions cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

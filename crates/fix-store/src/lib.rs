@@ -14,6 +14,7 @@
 //! # Files
 //! ```text
 //!   lock                       held by the process that writes
+//!   reserve                    zeros; removed when the disk is full, so that little can still be kept
 //!   numbers                    groups of changes, the newest last
 //!   numbers.next               goes on behind `numbers` when that has grown by 8 MiB, and takes its name; with nothing but zeros behind its head it is not in use yet
 //!   s-CLIENT1/00000001.fix     segments of the session CLIENT1: messages of both directions
@@ -68,6 +69,7 @@ mod memo;
 mod numbers;
 mod reader;
 mod record;
+mod reserve;
 mod segment;
 mod store;
 mod stores;

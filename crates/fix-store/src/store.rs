@@ -56,6 +56,8 @@ pub struct FileStore {
     waiting_next: Option<Place>,
     /// When it was found last that messages are missing, milliseconds since 1970-01-01T00:00:00Z.
     behind_unix_ms: Option<i64>,
+    /// Why the tail was not written last.
+    pub(crate) failure: Option<OpenError>,
 }
 
 /// What changed since the last flush.
@@ -131,6 +133,7 @@ impl FileStore {
             reader: Reader::default(),
             waiting_next: None,
             behind_unix_ms: None,
+            failure: None,
         };
         store.behind_unix_ms = store.read_behind()?;
         store.open_last()?;
@@ -235,7 +238,8 @@ impl FileStore {
         if self.staged.is_too_much {
             return Err(OpenError::TooMuch { name: self.name.clone() });
         }
-        if self.staged.records.is_empty() && !self.staged.falls {
+        let is_placed = self.staged.written.is_some();
+        if is_placed || self.staged.records.is_empty() && !self.staged.falls {
             return Ok(());
         }
         if self.tail.len() >= TAIL_BYTES_MAX {
@@ -349,8 +353,9 @@ impl FileStore {
         let begin = self.tail.len();
         self.tail_sent.extend(self.staged.sent.iter().map(|(seq, at)| (*seq, begin + at)));
         self.tail.extend_from_slice(&self.staged.records);
-        if self.tail.len() >= TAIL_BYTES && self.write_tail().is_err() {
+        if self.tail.len() >= TAIL_BYTES {
             // Nothing is lost: it is tried again with the next step, and told when there is too much of it.
+            self.failure = self.write_tail().err();
         }
     }
 

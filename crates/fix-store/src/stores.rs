@@ -9,6 +9,7 @@ use fix_session::{Durability, MessageStores, StoreError};
 use crate::checkpoint::{Checkpoint, caught_up};
 use crate::memo::{Change, Memo, Numbers};
 use crate::numbers::NumbersFile;
+use crate::reserve::Reserve;
 use crate::store::FileStore;
 use crate::{OpenError, segment};
 
@@ -23,11 +24,18 @@ pub struct Options {
     pub keep_days: u32,
     /// Messages of one session take about so many bytes at most; the oldest go first.
     pub bytes_max: u64,
+    /// So many bytes are set aside for when the disk is full; with 0 there is never little room.
+    pub reserve_bytes: u64,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { segment_bytes: 4 << 20, keep_days: 30, bytes_max: 16 << 30 }
+        Options {
+            segment_bytes: 4 << 20,
+            keep_days: 30,
+            bytes_max: 16 << 30,
+            reserve_bytes: if cfg!(test) { 0 } else { 4 << 20 },
+        }
     }
 }
 
@@ -43,6 +51,7 @@ pub struct FileStores<N> {
     /// Books that could not be opened since the last flush of their sessions: what was to be kept there must not be missed.
     unopened: BTreeMap<usize, OpenError>,
     now_us: i64,
+    reserve: Reserve,
     _lock: Lock,
 }
 
@@ -94,7 +103,18 @@ impl<N: Numbers> FileStores<N> {
         let root = root.to_owned();
         let (stores, books) = (Vec::new(), BTreeMap::new());
         let unopened = BTreeMap::new();
-        FileStores { root, options, numbers, stores, books, unopened, now_us: 0, _lock: lock }
+        let reserve = Reserve::new(&root, options.reserve_bytes);
+        FileStores {
+            root,
+            options,
+            numbers,
+            stores,
+            books,
+            unopened,
+            now_us: 0,
+            reserve,
+            _lock: lock,
+        }
     }
 
     /// Adds a session and returns its number: 0 for the first, then 1. A session that is new begins its life at `unix_ms`.
@@ -215,6 +235,7 @@ impl<N: Numbers> FileStores<N> {
     /// # Errors
     /// [`OpenError`]: it was moved or removed since this was called last.
     pub fn look(&mut self) -> Result<(), OpenError> {
+        self.reserve.look();
         self.numbers.look()
     }
 
@@ -298,7 +319,14 @@ impl<N: Numbers> FileStores<N> {
         sessions: &[usize],
         group_of: impl Fn(usize) -> usize,
     ) -> Vec<(usize, StoreError)> {
-        let written = self.write(sessions, &group_of);
+        let mut written = self.write(sessions, &group_of);
+        let full = match &written {
+            Err(error) => Some(error),
+            Ok(left_out) => left_out.iter().map(|one| &one.error).find(|error| error.is_full()),
+        };
+        if full.is_some_and(|error| self.reserve.give_back(error)) {
+            written = self.write(sessions, &group_of);
+        }
         let mut failed = Vec::new();
         for (place, at) in sessions.iter().enumerate() {
             let reason = match &written {
@@ -313,6 +341,9 @@ impl<N: Numbers> FileStores<N> {
                     (false, _) => {}
                     (true, None) => store.settle(),
                     (true, Some(_)) => store.undo(),
+                }
+                if let Some(error) = store.failure.take() {
+                    self.reserve.give_back(&error);
                 }
             }
             failed.extend(reason.map(|reason| (*at, StoreError { reason })));
@@ -345,6 +376,10 @@ impl LeftOut {
 
 impl<N: Numbers> MessageStores for FileStores<N> {
     type Store = FileStore;
+
+    fn is_short(&self) -> bool {
+        self.reserve.is_short()
+    }
 
     fn set_time(&mut self, unix_us: i64) {
         self.now_us = unix_us;

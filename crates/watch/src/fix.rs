@@ -138,6 +138,8 @@ pub enum FixOrderState {
     Open,
     /// The same, or it is filled, and a replace waits for the venue's answer.
     Replacing,
+    /// The same, and the venue has not answered whether it has all of its messages.
+    InDoubt,
     /// Nothing is open any more.
     Closed,
 }

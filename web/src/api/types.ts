@@ -495,7 +495,7 @@ export interface FixOrder {
   price: string | null;
   cum: string | null;
   leaves: string | null;
-  state: "open" | "replacing" | "closed";
+  state: "open" | "replacing" | "in_doubt" | "closed";
   /** By the id of each budget that binds it; null where none does. */
   hold: Record<string, string | null> | null;
   booked: Record<string, string | null> | null;

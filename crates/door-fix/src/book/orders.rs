@@ -31,6 +31,12 @@ const PLACES_AT_ONCE: usize = 4_096;
 /// How many places a part of a search for open orders looks at.
 const PLACES_SEARCHED: RowPlace = 4_096;
 
+/// How many ids a part of a search for messages without an answer looks at.
+const SLOTS_SEARCHED: usize = 2_048;
+
+/// A message that no report has answered: its order, its type and its id.
+pub(crate) type Unanswered = (RowPlace, &'static [u8], Vec<u8>);
+
 /// What is new of an id: the client and the number of its message, the state, and when.
 pub(crate) type New<'a> = ((&'a str, Option<u64>), State, u64);
 
@@ -196,6 +202,33 @@ impl Book {
             at += 1;
         }
         (found, (at < end).then_some(at))
+    }
+
+    /// Finds messages of open orders that budgets bind, opened before a time, which no report has answered: the order, the type and the id of
+    /// each, from an id on, and where the search goes on. A part is bounded.
+    pub(crate) fn unanswered(&self, from: Slot, before_us: u64) -> (Vec<Unanswered>, Option<Slot>) {
+        let start = from as usize;
+        let end = self.ids.slots_max().min(start + SLOTS_SEARCHED);
+        let find = |slot: Slot| {
+            let entry = self.ids.entry(slot);
+            let Whose::Order(place) = entry.whose else { return None };
+            let id = self.ids.id(slot);
+            let text = id.strip_prefix(b"11=").filter(|_| !entry.state.may_go())?;
+            let (head, order) = self.rows.get(place)?.held.read()?;
+            let is_meant = key_number(head.key?) < before_us && order.phase() != Phase::Closed;
+            let kind: &[u8] = match text {
+                _ if text == head.id => b"D",
+                _ if head.waits.iter().any(|wait| wait.1 == text) => b"G",
+                _ => b"F",
+            };
+            let is_open = match kind {
+                b"D" => !head.is_answered(&order),
+                kind => kind == b"G" || entry.state == State::Sent,
+            };
+            (is_meant && is_open).then(|| (place, kind, id.to_vec()))
+        };
+        let next = (end < self.ids.slots_max()).then(|| Slot::try_from(end).ok()).flatten();
+        (self.ids.slots_in(start..end).filter_map(find).collect(), next)
     }
 
     /// The row of the order that an id names.
@@ -513,12 +546,19 @@ impl Book {
     }
 
     /// Lists so many orders at most from a place on, and where the next page begins. A page is bounded, whatever the book has.
-    pub(crate) fn orders(&self, from: RowPlace, max: usize) -> (Vec<OrderView>, Option<RowPlace>) {
+    pub(crate) fn orders(
+        &self,
+        from: RowPlace,
+        max: usize,
+        is_in_doubt: impl Fn(RowPlace) -> bool,
+    ) -> (Vec<OrderView>, Option<RowPlace>) {
         let (mut found, rows) = (Vec::new(), &self.rows.rows);
         let (mut at, first) = (from as usize, from as usize);
         while at < rows.len() && at - first < PLACES_AT_ONCE && found.len() < max.min(ROWS_AT_ONCE)
         {
-            found.extend(rows[at].as_ref().and_then(|row| self.view(row)));
+            let view = rows[at].as_ref().and_then(|row| self.view(row));
+            let is_in_doubt = RowPlace::try_from(at).is_ok_and(&is_in_doubt);
+            found.extend(view.map(|view| OrderView { is_in_doubt, ..view }));
             at += 1;
         }
         (found, RowPlace::try_from(at).ok().filter(|_| at < rows.len()))
@@ -528,6 +568,7 @@ impl Book {
         let (head, order) = row.held.read()?;
         let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
         Some(OrderView {
+            is_in_doubt: false,
             session: self.clients[row.client as usize].clone(),
             venue: String::new(),
             cl_ord_id: text(head.id),

@@ -23,7 +23,7 @@ counters! {
         lost: "Messages that a peer gave up with a SequenceReset, numbers that show that one side has lost data, and records that cannot be read.", failing("fix_lost", "/docs/fix.md#alarms");
         unaddressed: "Messages of a venue that could go to no client; they are in the venue's store.", failing("fix_unaddressed", "/docs/fix.md#alarms");
         order_alarms: "Reports that do not fit what is known of an order, or that no budget could be told of.", failing("fix_orders", "/docs/fix.md#alarms");
-        doubtful: "Orders of which no book of a venue can say whether they left, or whether the ledger has booked them; what is held stays held.", failing("fix_doubt", "/docs/fix.md#alarms");
+        doubtful: "Orders of which no book of a venue can say whether they left, or whether the ledger has booked them, or of which the venue does not say whether it has them; what is held stays held.", failing("fix_doubt", "/docs/fix.md#alarms");
         refused_limit: "Orders and replaces that were refused because a budget has less left.";
         refused_closed_budget: "Orders and replaces that were refused because a budget is paused, has not begun, or has ended.";
         refused_no_budget: "Orders that were refused because no budget binds them, or too many.";
@@ -93,6 +93,7 @@ impl FixCounts {
                     "FIX: the client is away for longer than its cancel_on_disconnect_s: its open orders are cancelled"
                 );
             }
+            Happening::InDoubt(_, orders, told) => self.tell_doubt(session, *orders, told),
             Happening::Cancelled(_) => self.cancels.add(1),
             Happening::CancelRefused(_, told) => {
                 self.cancels_refused.add(1);
@@ -114,6 +115,15 @@ impl FixCounts {
                 None => tracing::warn!(session, ?other, "FIX"),
             },
         }
+    }
+
+    fn tell_doubt(&self, session: &str, orders: usize, told: &str) {
+        self.doubtful.add(orders);
+        tracing::error!(
+            session,
+            orders,
+            "FIX: the venue does not say whether it has these messages: what they hold stays held. Compare their orders with the venue. ClOrdID (11) {told}"
+        );
     }
 
     fn counter_of(&self, why: RefusedFor) -> &Counter {

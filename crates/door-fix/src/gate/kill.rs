@@ -302,12 +302,12 @@ impl FixDoor {
         reply.entry == ENTRY
     }
 
-    /// Cancels a part of the stopped orders that are open.
+    /// Cancels a part of the stopped orders that are open, and asks venues for a part of those that they may not have.
     pub(super) fn cancel_stopped(&mut self, till: &Till) {
         let clock = super::clock(till);
         let Some(sessions) = &mut self.sessions else { return };
         sessions.stores().set_time(clock.unix_us);
-        let is_more = sessions.cancel_stopped(clock);
+        let is_more = sessions.ask_venues(clock) | sessions.cancel_stopped(clock);
         if let Some(asks) = self.asks.as_ref().filter(|_| is_more) {
             asks.wake();
         }

@@ -634,6 +634,7 @@ fn of(happening: &crate::Happening) -> Option<usize> {
         | Happening::Away(session)
         | Happening::Cancelled(session)
         | Happening::CancelRefused(session, _)
+        | Happening::InDoubt(session, ..)
         | Happening::NobodysOrder { venue: session, .. }
         | Happening::UnknownRejected(session) => Some(*session),
         Happening::NotBooked(_) => None,

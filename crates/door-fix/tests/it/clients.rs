@@ -307,7 +307,7 @@ fn an_order_that_the_venue_asks_for_too_late_is_not_sent_and_its_client_is_told(
     floor.says(1, "35=D|11=seen|");
     floor.says(1, "35=G|11=new|41=seen|");
     floor.says(1, "35=F|11=cancel|41=seen|");
-    floor.says(2, "35=8|11=seen|39=0|150=0|");
+    floor.says(2, "35=8|11=seen|37=O|39=0|150=0|");
     let (seqs, clock) = (floor.seqs, floor.desk.clock);
     drop(floor);
     // Killed in between: that a report came is known.
@@ -319,7 +319,7 @@ fn an_order_that_the_venue_asks_for_too_late_is_not_sent_and_its_client_is_told(
     let text = "58=not sent: venue asked again too late";
     let wanted = [
         format!("A: 35=8|6=0|11=old|14=0|37=NONE|38=5|39=8|54=1|55=X|{text}|103=4|150=8|151=0|"),
-        format!("B: 35=9|11=new|37=NONE|39=0|41=seen|{text}|102=0|434=2|"),
+        format!("B: 35=9|11=new|37=O|39=0|41=seen|{text}|102=0|434=2|"),
     ];
     for one in &wanted {
         assert!(answer.contains(one), "{one} is not in\n{answer}");

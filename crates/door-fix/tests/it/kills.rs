@@ -129,7 +129,7 @@ fn orders_and_replaces_that_wait_at_a_kill_do_not_leave() {
     gate.turn();
     assert_eq!(gate.at_venue(), "35=F|11=f|41=o|54=1|55=X|");
     let got = gate.took(0);
-    assert!(got.contains("35=9|11=g|37=NONE|39=0|41=o|58=orders of this account are stopped|"));
+    assert!(got.contains("35=9|11=g|37=NONE|39=A|41=o|58=orders of this account are stopped|"));
     assert!(
         got.contains("|11=w|14=0|37=NONE|38=7|39=8|44=10|54=1|55=X|58=orders of this"),
         "{got}"
@@ -145,7 +145,7 @@ fn an_order_that_is_sent_again_hears_how_it_stands() {
     gate.got = Default::default();
     gate.kill(KillScope::Session, "A");
     gate.says(0, &(order("A1", "a", 5, "10") + "97=Y|"));
-    assert!(gate.took(0).contains("|11=a|14=0|37=NONE|38=5|39=0|"));
+    assert!(gate.took(0).contains("|11=a|14=0|37=NONE|38=5|39=A|"));
     gate.says(0, &order("A1", "a", 6, "10"));
     assert!(gate.took(0).contains("|58=Duplicate ClOrdID|103=6|"));
     assert_eq!(gate.at_venue(), "");

@@ -1,5 +1,6 @@
 //! Orders that are held against budgets: a client A and a client B, their venue, and the ledger's bank.
 
+mod doubts;
 mod prices;
 
 use std::collections::VecDeque;
@@ -513,7 +514,7 @@ fn what_is_refused_says_why() {
     gate.says(0, &order("A1", "a", 60, "10"));
     gate.took(VENUE);
     gate.says(0, &(order("A1", "a", 60, "10") + "97=Y|"));
-    let status = "35=8|6=0|11=a|14=0|37=NONE|38=60|39=0|44=10|54=1|55=X|150=I|151=60|";
+    let status = "35=8|6=0|11=a|14=0|37=NONE|38=60|39=A|44=10|54=1|55=X|150=I|151=60|";
     assert_eq!(gate.took(0), status);
     gate.says(0, &order("A1", "a", 6, "10"));
     assert!(gate.took(0).contains("|58=Duplicate ClOrdID|103=6|"));
@@ -615,6 +616,19 @@ fn what_the_venue_reports_is_booked_once() {
         (2, "35=8|11=a|37=O|150=I|39=1|14=20|6=9|151=40", "free 420.00, held 400.00, inferred 180.00"),
         (2, &one, "free 420.00, held 400.00, settled 180.00"),
     ]);
+    let of_nobody = |says| format!("35=8|11=z|1=A1|54=1|55=X|37=P|39=1|17=9|19=8|32=2|31=5|14=2|60=20261123-10:00:00|150={says}");
+    let [bust, correction, status] = ["H", "G", "I"].map(of_nobody);
+    play("of nobody", &[
+        (2, &bust, "free 400.00, held 600.00"),
+        (2, &correction, "free 400.00, held 600.00"),
+        (2, &status, "free 400.00, held 600.00"),
+        (2, "35=8|11=z|1=A1|54=1|55=X|37=P|150=F|39=1|17=9|32=2|31=5|14=2|60=20261123-10:00:00", "free 390.00, held 600.00, unknown_order 10.00"),
+    ]);
+}
+
+#[test]
+#[rustfmt::skip]
+fn what_the_venue_reports_without_a_known_clordid_is_booked_once() {
     for id in ["11=nOnE|", "11=NONE|", ""] {
         let of = |sums| format!("35=8|{id}37=O|{sums}|60=20261123-10:00:00");
         let [one, two] = [of("150=F|39=1|17=1|32=20|31=9|14=20"), of("150=F|39=1|17=2|32=10|31=10.5|14=30")];
@@ -644,14 +658,6 @@ fn what_the_venue_reports_is_booked_once() {
         (2, "35=8|11=z|37=O|150=F|39=1|17=1|32=20|31=9|14=20|60=20261123-10:00:00", "free 420.00, held 400.00, settled 180.00"),
         (2, "35=8|11=a|37=O|150=4|39=4|14=20|151=0", "free 820.00, settled 180.00"),
     ]);
-    let of_nobody = |says| format!("35=8|11=z|1=A1|54=1|55=X|37=P|39=1|17=9|19=8|32=2|31=5|14=2|60=20261123-10:00:00|150={says}");
-    let [bust, correction, status] = ["H", "G", "I"].map(of_nobody);
-    play("of nobody", &[
-        (2, &bust, "free 400.00, held 600.00"),
-        (2, &correction, "free 400.00, held 600.00"),
-        (2, &status, "free 400.00, held 600.00"),
-        (2, "35=8|11=z|1=A1|54=1|55=X|37=P|150=F|39=1|17=9|32=2|31=5|14=2|60=20261123-10:00:00", "free 390.00, held 600.00, unknown_order 10.00"),
-    ]);
 }
 
 #[test]
@@ -667,6 +673,15 @@ fn what_only_has_the_id_of_an_order_frees_nothing_of_it() {
             (2, two, "free 395.00, held 500.00, settled 105.00"),
         ]);
     }
+    let unknown = "35=9|11=c|41=a|37=NONE|39=8|434=1|102=1";
+    play("a cancel of what the venue never had, and of what it has reported on", &[
+        (0, "35=F|11=c|41=a|54=1|55=X", "free 400.00, held 600.00"),
+        (2, unknown, "free 1000.00"),
+        (0, &b, "free 900.00, held 100.00"),
+        (2, "35=8|11=b|37=P|150=0|39=0|14=0", "free 900.00, held 100.00"),
+        (0, "35=F|11=e|41=b|54=1|55=X", "free 900.00, held 100.00"),
+        (2, &unknown.replace("11=c|41=a", "11=e|41=b"), "free 900.00, held 100.00"),
+    ]);
     play("cancels that have its id", &[
         (0, "35=F|11=a|41=a|54=1|55=X", "free 400.00, held 600.00"),
         (2, "35=9|11=a|41=a|37=O|39=0|434=1|102=0", "free 400.00, held 600.00"),
@@ -779,7 +794,7 @@ fn a_replace_that_is_refused_says_why() {
                 1,
                 of("v", "38=1001|44=1|").replace("41=a", "41=o"),
                 format!(
-                    "35=9|11=v|37=NONE|39=0|41=o|58=order_quantity_max: 600 of this session|102={option}|434=2|"
+                    "35=9|11=v|37=NONE|39=A|41=o|58=order_quantity_max: 600 of this session|102={option}|434=2|"
                 ),
             ),
         ] {

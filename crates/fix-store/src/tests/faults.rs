@@ -51,6 +51,30 @@ fn what_fails_changes_nothing_and_work_goes_on_afterwards() {
     }
 }
 
+/// A disk that is full once is not told to anybody who has something to keep, but that there is little room.
+#[test]
+fn a_full_disk_takes_what_it_has_room_set_aside_for() {
+    crate::numbers::growth::set(1_500);
+    let mut was_short = 0;
+    let met = at_each_operation(&[Fault::Once], |root, planted| {
+        let options = Options { segment_bytes: 700, reserve_bytes: 64 << 10, ..Options::default() };
+        let mut stores = FileStores::open(root, options).unwrap();
+        for name in ["A", "B"] {
+            stores.add(name, Durability::Written, START_MS).unwrap();
+        }
+        let mut model = seen_both(&mut stores);
+        assert!(!stores.is_short() && root.join("reserve").exists());
+        assert_eq!(planted.during(|| work(&mut stores, 1, &mut model)).0, 0, "{planted:?}");
+        was_short += usize::from(stores.is_short());
+        assert_eq!(stores.is_short(), !root.join("reserve").exists());
+        stores.look().unwrap();
+        assert!(!stores.is_short() && root.join("reserve").exists());
+        drop(stores);
+        assert_eq!(seen_both(&mut open(root, 700)), model, "{planted:?}");
+    });
+    assert!(was_short > 12 && met > 20, "{was_short} of {met}");
+}
+
 #[test]
 fn a_crash_while_the_disk_is_bad_leaves_what_was_flushed() {
     let met = at_each_operation(&[Fault::Dead], |root, planted| {

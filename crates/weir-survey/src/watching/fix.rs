@@ -107,6 +107,7 @@ fn order(order: desk::OrderView) -> FixOrder {
         leaves: standing.open.map(|number| number.to_string()),
         state: match order.phase {
             Phase::Closed => FixOrderState::Closed,
+            _ if order.is_in_doubt => FixOrderState::InDoubt,
             _ if order.is_replacing => FixOrderState::Replacing,
             _ => FixOrderState::Open,
         },
