@@ -42,6 +42,37 @@ impl Room {
     }
 }
 
+/// What a message does to the file of its room: its first byte, and the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RoomChange<'m> {
+    /// The file has this content from now on.
+    Whole(&'m [u8]),
+    /// This comes behind what is there.
+    Append(&'m [u8]),
+}
+
+impl<'m> RoomChange<'m> {
+    /// As a message.
+    #[must_use]
+    pub fn message(&self) -> Vec<u8> {
+        let (kind, bytes) = match self {
+            RoomChange::Whole(bytes) => (0, bytes),
+            RoomChange::Append(bytes) => (1, bytes),
+        };
+        [&[kind], *bytes].concat()
+    }
+
+    /// Reads a message; `None`: this version does not know what it does.
+    #[must_use]
+    pub fn of(message: &'m [u8]) -> Option<RoomChange<'m>> {
+        match message.split_first()? {
+            (0, bytes) => Some(RoomChange::Whole(bytes)),
+            (1, bytes) => Some(RoomChange::Append(bytes)),
+            _ => None,
+        }
+    }
+}
+
 /// Why bytes are no message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RoomError {
@@ -162,6 +193,16 @@ mod tests {
         let long = vec![0; MESSAGE_BYTES_MAX + 1];
         let error = RoomError::TooLong { room: Room::Edits, bytes: long.len() };
         assert_eq!(cut(Room::Edits, &long).err(), Some(error));
+    }
+
+    #[test]
+    fn a_message_says_what_it_does() {
+        for change in
+            [RoomChange::Whole(b""), RoomChange::Whole(b"ab"), RoomChange::Append(b"\x00")]
+        {
+            assert_eq!(RoomChange::of(&change.message()), Some(change));
+        }
+        assert_eq!([RoomChange::of(b""), RoomChange::of(b"\x02ab")], [None, None]);
     }
 
     #[test]

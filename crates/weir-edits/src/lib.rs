@@ -10,6 +10,7 @@
 
 mod audit;
 mod by_file;
+mod carried;
 mod ending;
 mod entry;
 mod judge;
@@ -24,6 +25,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use gate_pacing::Strategy;
+use ledger::room::RoomChange;
 use ledger::{BudgetSpec, EditAction, EditReason, EditRecord, SpecError};
 use money::Window;
 use watch::node::{
@@ -39,6 +41,7 @@ use wire::Handle;
 
 use audit::Audit;
 use by_file::{FileSet, LastSet, NewSet};
+pub use carried::{Carried, NotCarried};
 pub use ending::Ending;
 use ending::Lately;
 use entry::{EditEntry, Entry, Key, Row};
@@ -72,6 +75,17 @@ pub trait BankPort: Send {
 
     /// Returns what is wrong with the orders that a budget is to bind: no session of the configuration in force can send them.
     fn judge_orders(&self, binding: &Binding) -> Vec<String>;
+
+    /// Do changes travel in a log on other machines?
+    fn carries(&self) -> bool {
+        false
+    }
+
+    /// Has such a log keep a message about the log of edits, and waits until it has.
+    fn carry(&mut self, message: Vec<u8>) -> Result<(), BankError> {
+        let _ = message;
+        Err(BankError::Gone)
+    }
 
     /// Changes these budgets.
     fn amend(&mut self, budgets: Vec<Budget>, reason: EditReason) -> Result<(), BankError>;
@@ -188,6 +202,8 @@ pub struct Opened {
     audit: Audit,
     last: Option<LastSet>,
     next_record: u64,
+    /// Does it say anything of budgets?
+    says: bool,
 }
 
 impl Opened {
@@ -203,7 +219,8 @@ impl Opened {
             _ => None,
         });
         let (overlays, audit) = (Overlays::new(), Audit::default());
-        let mut opened = Opened { log, overlays, audit, last: None, next_record: 1 };
+        let says = entries.iter().any(|(entry, _)| carried::says(entry));
+        let mut opened = Opened { log, overlays, audit, last: None, next_record: 1, says };
         entries.into_iter().for_each(|(entry, line)| opened.replay(entry, line));
         let is_recorded =
             |record| opened.audit.record(record).is_some_and(|one| one.file.is_some());
@@ -220,10 +237,20 @@ impl Opened {
         Ok(opened)
     }
 
-    /// Does anything lie on top of the file?
-    #[must_use]
-    pub fn has_overlays(&self) -> bool {
-        !self.overlays.is_empty()
+    /// Has a log on other machines keep all of it as the first message, where it was written before there was one.
+    ///
+    /// # Errors
+    /// What `carry` says, or the disk.
+    pub fn bring(
+        &mut self,
+        carry: impl FnOnce(Vec<u8>) -> Result<(), String>,
+    ) -> Result<(), String> {
+        if self.log.carried() > 0 || !self.says {
+            return Ok(());
+        }
+        let bytes = std::fs::read(self.log.path()).map_err(|error| error.to_string())?;
+        carry(RoomChange::Whole(&bytes).message())?;
+        self.log.note_carried().map_err(|error| error.to_string())
     }
 
     fn replay(&mut self, entry: Entry, line: Box<str>) {
@@ -296,7 +323,7 @@ pub fn is_live(spec: &BudgetSpec, now: money::Instant) -> bool {
 /// A file that cannot be written anew stays as it is.
 /// Writes the log anew without what is superseded. False where that failed.
 fn rewrite(log: &mut Log, next_record: u64, audit: &Audit, overlays: &Overlays) -> bool {
-    let head = log::line(&Entry::Head { format: log::FORMAT, next_record });
+    let head = log::head(next_record);
     let last = log::line(&Entry::Overlays(overlays.clone()));
     let lines: Vec<&str> =
         std::iter::once(&*head).chain(audit.lines()).chain(std::iter::once(&*last)).collect();
@@ -332,7 +359,7 @@ impl Edits {
         bank: Box<dyn BankPort>,
         clock: Box<dyn Fn() -> u64 + Send>,
     ) -> Edits {
-        let Opened { log, overlays, audit, last, next_record } = opened;
+        let Opened { log, overlays, audit, last, next_record, says: _ } = opened;
         let lately = Lately::read(log.folder());
         let rewrite_at = GROW_BYTES_MAX.max(log.len().saturating_mul(2));
         let revision = u64::from(run) << 32;
@@ -663,7 +690,14 @@ impl Edits {
         let entry =
             EditEntry { record, at_ms, who, action, why, undo_of, key, session, file, rows };
         let (entry, line) = entry.written();
-        let before = writer.append(&line).map_err(not_written)?;
+        // Where lines travel in a log on other machines they cannot be taken back from it: then the bank is told first, and what it took without a line
+        // is gone with the next load of the file, or with this node.
+        let is_carried = writer.bank.carries();
+        writer.log.check().map_err(not_written)?;
+        let before = match is_carried {
+            true => Ok(writer.log.len()),
+            false => writer.append(&line).map_err(not_written),
+        }?;
         let done = match changed {
             true => self.put_in_force(writer, &entry, &budgets),
             false => Ok(()),
@@ -673,6 +707,10 @@ impl Edits {
             Err(stuck) if stuck.is_undone() => return Err(writer.take_back(before, stuck.error)),
             Err(stuck) => Some(stuck.pending(record)),
         };
+        if is_carried && let Err(error) = writer.append(&line) {
+            self.0.unsure.store(true, Ordering::Release);
+            return Err(not_written(error));
+        }
         writer.next_record = record.saturating_add(1);
         self.seen_mut().edited(&entry, line.into(), budgets, revision);
         self.rewrite_if_long(writer);
@@ -741,6 +779,9 @@ impl std::fmt::Debug for Edits {
 impl Writer {
     /// Nothing of the edit is in force: its line must not bring it about at the next start.
     fn take_back(&mut self, len: u64, error: BankError) -> EditError {
+        if len == self.log.len() {
+            return nothing_done(error);
+        }
         match self.log.cut(len) {
             Ok(()) => nothing_done(error),
             Err(text) => EditError::Unsure(format!("{}. {text}", why(&error))),
@@ -749,14 +790,32 @@ impl Writer {
 
     /// Writes a line to the log; returns how long it was before.
     fn append(&mut self, line: &str) -> Result<u64, NotWritten> {
-        if !self.unlogged.is_empty() {
-            let earlier: Vec<&str> = self.unlogged.iter().map(String::as_str).collect();
-            self.log.append(&earlier)?;
-            self.unlogged.clear();
+        while let Some(earlier) = self.unlogged.first().cloned() {
+            self.write(&earlier)?;
+            self.unlogged.remove(0);
         }
         let before = self.log.len();
-        self.log.append(&[line])?;
+        self.write(line)?;
         Ok(before)
+    }
+
+    /// Writes one line, first to the log on other machines where lines travel in one.
+    fn write(&mut self, line: &str) -> Result<(), NotWritten> {
+        if !self.bank.carries() {
+            return self.log.append(&[line]);
+        }
+        self.log.check()?;
+        let carried = self.bank.carry(RoomChange::Append(line.as_bytes()).message());
+        carried.map_err(|error| match error {
+            BankError::Silent => {
+                self.log.doubt();
+                let text = "the log on other machines does not answer, and may have the change; a restart shows whether it is in force, and until then there are no edits";
+                NotWritten::Unsure(text.into())
+            }
+            error => NotWritten::Nothing(why(&error)),
+        })?;
+        self.log.append_carried(line);
+        Ok(())
     }
 
     /// What became of edits with a new file. A start finds the same again, unless the file changes back before: so it is

@@ -24,6 +24,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use disk::Mark;
 use weir_config::private;
 
 use super::entry::Entry;
@@ -57,6 +58,9 @@ pub enum LogError {
         /// The fault, as text.
         text: String,
     },
+    /// The file beside it that says what of the log on other machines it has.
+    #[error(transparent)]
+    Mark(#[from] disk::Error),
     /// A newer program wrote it.
     #[error(
         "{path}: format {found}, expected 1 to {FORMAT}; start the version of weir that wrote it"
@@ -68,6 +72,9 @@ pub enum LogError {
         found: u32,
     },
 }
+
+/// The number of the messages of a log on other machines that the file has, in a file beside it.
+const CARRIED: &str = "carried";
 
 /// Why lines are not in the log.
 #[derive(Debug, thiserror::Error)]
@@ -86,8 +93,10 @@ pub(super) struct Log {
     path: PathBuf,
     file: File,
     len: u64,
-    /// What stands behind `len` could not be cut off.
+    /// What stands behind `len` could not be cut off, or a log on other machines may have what is not here.
     failed: bool,
+    /// How many messages of that log are here.
+    carried: Mark,
 }
 
 /// An entry, and its line without checksum.
@@ -113,7 +122,8 @@ impl Log {
             );
             file.set_len(len).and_then(|()| file.sync_all()).map_err(failed)?;
         }
-        Ok((Log { path: path.clone(), file, len, failed: false }, entries))
+        let carried = Mark::open(&folder.join(CARRIED))?;
+        Ok((Log { path: path.clone(), file, len, failed: false, carried }, entries))
     }
 
     /// Returns the folder it is in.
@@ -131,6 +141,11 @@ impl Log {
         }
     }
 
+    /// The file.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Bytes of the file.
     pub(super) fn len(&self) -> u64 {
         self.len
@@ -141,10 +156,7 @@ impl Log {
     /// # Errors
     /// The error of the operating system, and what became of the log.
     pub(super) fn append(&mut self, lines: &[&str]) -> Result<(), NotWritten> {
-        if self.failed {
-            let text = "the log of edits failed before; restart the node";
-            return Err(NotWritten::Nothing(text.into()));
-        }
+        self.check()?;
         let bytes = framed(lines);
         let written = self.file.write_all_at(&bytes, self.len).and_then(|()| self.file.sync_data());
         match written {
@@ -163,6 +175,43 @@ impl Log {
                 })
             }
         }
+    }
+
+    /// Is anything taken?
+    ///
+    /// # Errors
+    /// Nothing is until a restart.
+    pub(super) fn check(&self) -> Result<(), NotWritten> {
+        let text = "the log of edits failed before; restart the node";
+        if self.failed { Err(NotWritten::Nothing(text.into())) } else { Ok(()) }
+    }
+
+    /// Returns how many messages of a log on other machines are here.
+    pub(super) fn carried(&self) -> u64 {
+        self.carried.get()
+    }
+
+    /// Notes that one message more is here.
+    pub(super) fn note_carried(&mut self) -> Result<(), disk::Error> {
+        self.carried.set(self.carried.get() + 1)
+    }
+
+    /// Writes a line that a log on other machines has. Where that fails, the next start writes it.
+    pub(super) fn append_carried(&mut self, line: &str) {
+        let written = self.append(&[line]).map_err(|error| error.to_string());
+        let noted = written.and_then(|()| self.note_carried().map_err(|error| error.to_string()));
+        if let Err(error) = noted {
+            tracing::error!(
+                error,
+                "a change is in the log on other machines, and not in the log of edits before the next start; no more edits until then"
+            );
+            self.failed = true;
+        }
+    }
+
+    /// Takes nothing more: a log on other machines may have a line that is not here.
+    pub(super) fn doubt(&mut self) {
+        self.failed = true;
     }
 
     /// Takes back everything from `len` on.
@@ -214,7 +263,7 @@ fn framed(lines: &[&str]) -> Vec<u8> {
 }
 
 /// All entries, and how many bytes of the file they are.
-fn read(path: &Path, bytes: &[u8]) -> Result<(Vec<Written>, usize), LogError> {
+pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<(Vec<Written>, usize), LogError> {
     let (mut entries, mut sound) = (Vec::new(), 0);
     for (number, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
         match entry(line) {
@@ -244,8 +293,17 @@ fn entry(line: &[u8]) -> Result<Written, String> {
     if found != expected {
         return Err(format!("checksum {found:08x}, expected {expected:08x}"));
     }
-    let entry = serde_json::from_str(json).map_err(|error| error.to_string())?;
-    Ok((entry, json.into()))
+    Ok((entry_of(json)?, json.into()))
+}
+
+/// Reads a line without checksum.
+pub(super) fn entry_of(json: &str) -> Result<Entry, String> {
+    serde_json::from_str(json).map_err(|error| error.to_string())
+}
+
+/// The first line.
+pub(super) fn head(next_record: u64) -> String {
+    line(&Entry::Head { format: FORMAT, next_record })
 }
 
 /// A line of an entry.
@@ -256,10 +314,6 @@ pub(super) fn line(entry: &Entry) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn head(next_record: u64) -> String {
-        line(&Entry::Head { format: FORMAT, next_record })
-    }
 
     fn numbers(entries: &[Written]) -> Vec<u64> {
         let number = |(entry, _): &Written| match entry {
@@ -336,7 +390,8 @@ mod tests {
     #[test]
     fn a_full_disk_is_told_and_nothing_more_is_taken() {
         let file = File::options().read(true).write(true).open("/dev/full").unwrap();
-        let mut log = Log { path: "/dev/full".into(), file, len: 0, failed: false };
+        let carried = Mark::open("/dev/shm/none".as_ref()).unwrap();
+        let mut log = Log { path: "/dev/full".into(), file, len: 0, failed: false, carried };
         // A device cannot be cut either.
         let NotWritten::Unsure(error) = log.append(&[&head(1)]).unwrap_err() else { panic!() };
         assert!(error.contains("/dev/full: No space left"), "{error}");

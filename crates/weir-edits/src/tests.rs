@@ -38,6 +38,10 @@ struct Told {
     ids: BTreeMap<u64, ()>,
     edits: Vec<(u64, u64, EditAction, String, String)>,
     amended: Vec<usize>,
+    /// What a log on other machines has; `None`: the log is on the own disk.
+    carried: Option<Vec<Vec<u8>>>,
+    /// What becomes of the next message.
+    carries: Mood,
 }
 
 #[derive(Clone, Default)]
@@ -92,6 +96,20 @@ impl BankPort for FakeBank {
             told.ids.extend(budgets.iter().map(|budget| (budget.spec.id, ())));
             told.budgets = budgets.into_iter().map(|budget| (budget.spec.id, budget)).collect();
         })
+    }
+
+    fn carries(&self) -> bool {
+        self.told().carried.is_some()
+    }
+
+    fn carry(&mut self, message: Vec<u8>) -> Result<(), BankError> {
+        let mut told = self.told();
+        let mood = told.carries;
+        if mood == Mood::CannotSeal {
+            return Err(BankError::Journal("the log is away".into()));
+        }
+        told.carried.as_mut().unwrap().push(message);
+        if mood == Mood::Mute { Err(BankError::Silent) } else { Ok(()) }
     }
 
     fn amend(&mut self, budgets: Vec<Budget>, reason: EditReason) -> Result<(), BankError> {
@@ -1379,4 +1397,162 @@ fn names_are_those_of_the_last_set_until_another_is_in_force() {
     assert_eq!(bench.edits.names()[&1], "books", "read before");
     bench.edits = open(&bench.folder, &bench.bank, &bench.now_ms, 4);
     assert!(bench.edits.names().is_empty());
+}
+
+/// A bench whose log is on other machines.
+fn carried_bench(lines: &str) -> Bench {
+    let bench = Bench::new(lines);
+    bench.bank.told().carried = Some(Vec::new());
+    bench
+}
+
+impl Bench {
+    fn carried(&self) -> Vec<Vec<u8>> {
+        self.bank.told().carried.clone().unwrap_or_default()
+    }
+
+    /// Lines of the log of edits but for the first.
+    fn lines(&self) -> Vec<String> {
+        said_in(self.folder.path())
+    }
+}
+
+fn said_in(folder: &std::path::Path) -> Vec<String> {
+    let text = std::fs::read_to_string(folder.join("edits/log")).unwrap();
+    let says = |line: &&str| !line.contains("{\"head\":") && !line.ends_with("{\"overlays\":{}}");
+    text.lines().filter(says).map(str::to_string).collect()
+}
+
+/// Another node's folder, which takes the messages from a number on.
+fn follow(folder: &TempDir, messages: &[Vec<u8>]) -> Result<(), String> {
+    let mut carried = Carried::open(&folder.path().join("edits")).unwrap();
+    let from = usize::try_from(carried.count()).unwrap();
+    messages[from..]
+        .iter()
+        .try_for_each(|message| carried.take(message).map_err(|error| error.to_string()))
+}
+
+#[test]
+fn what_travels_makes_the_same_log_of_edits_elsewhere_once() {
+    let bench = carried_bench(ONE);
+    bench.set(1, json!({"limit": "20"}));
+    bench.create(json!({"id": 9, "name": "nine", "unit": "USD", "limit": "5"}));
+    let key = Some(("k".into(), [7; 32]));
+    let unknown = edit(Action::Set, change(77, json!({"limit": "1"})));
+    bench.edits.edit(Edit { key, ..unknown }).unwrap();
+    // The file has a newer word, and then names the budget no more.
+    bench.load(r#"{"id":1,"limit":"30"}"#);
+    bench.set(1, json!({"limit": "31"}));
+    bench.load(r#"{"id":2,"limit":"30"}"#);
+    let messages = bench.carried();
+    assert_eq!(messages.len(), bench.lines().len());
+    let elsewhere = tempfile::tempdir().unwrap();
+    for end in 0..=messages.len() {
+        follow(&elsewhere, &messages[..end]).unwrap();
+        // A crash between the line and its number: it comes again.
+        let mark = elsewhere.path().join("edits/carried");
+        if end > 0 {
+            std::fs::write(&mark, format!("{}\n", end - 1)).unwrap();
+            follow(&elsewhere, &messages[..end]).unwrap();
+            // And within the line.
+            let log = elsewhere.path().join("edits/log");
+            let bytes = std::fs::read(&log).unwrap();
+            std::fs::write(&log, &bytes[..bytes.len() - 2]).unwrap();
+            std::fs::write(&mark, format!("{}\n", end - 1)).unwrap();
+            follow(&elsewhere, &messages[..end]).unwrap();
+            assert_eq!(std::fs::read(&log).unwrap(), bytes);
+        }
+        assert_eq!(said_in(elsewhere.path()), bench.lines()[..end]);
+    }
+    let edits = open(&elsewhere, &bench.bank, &bench.now_ms, 2);
+    let audit = |edits: &Edits| format!("{:?}", edits.audit(None, None, 100));
+    assert_eq!(audit(&edits), audit(&bench.edits));
+    assert_eq!(edits.seen().overlays, bench.edits.seen().overlays);
+    // What was answered to a key is, there too.
+    assert!(edits.replay("ada", "k", &[7; 32]).unwrap().is_some());
+}
+
+#[test]
+fn an_edit_that_the_log_on_other_machines_does_not_take_is_not_made() {
+    let bench = carried_bench(ONE);
+    bench.bank.told().carries = Mood::CannotSeal;
+    let refused = bench.act(Action::Set, change(1, json!({"limit": "20"}))).unwrap_err();
+    assert!(matches!(&refused, EditError::Journal(text) if text.contains("away")), "{refused}");
+    assert!(bench.edits.take_unsure(), "the bank gets the file\'s word again");
+    assert_eq!((bench.field(1, "limit"), bench.lines()), (json!("10"), Vec::new()));
+    // What the bank refuses does not travel.
+    (bench.bank.told().carries, bench.bank.told().mood) = (Mood::Well, Mood::CannotSeal);
+    bench.act(Action::Set, change(1, json!({"limit": "20"}))).unwrap_err();
+    bench.bank.told().mood = Mood::Well;
+    assert_eq!((bench.carried(), bench.lines()), (Vec::new(), Vec::new()));
+    bench.set(1, json!({"limit": "21"}));
+    // Nobody knows whether the next one is in the log: what follows waits for a restart, which knows.
+    bench.bank.told().carries = Mood::Mute;
+    let unsure = bench.act(Action::Set, change(1, json!({"limit": "22"}))).unwrap_err();
+    assert!(matches!(unsure, EditError::Unsure(_)), "{unsure}");
+    bench.bank.told().carries = Mood::Well;
+    bench.act(Action::Set, change(1, json!({"limit": "23"}))).unwrap_err();
+    assert_eq!((bench.carried().len(), bench.lines().len()), (2, 1));
+    follow(&bench.folder, &bench.carried()).unwrap();
+    let edits = open(&bench.folder, &bench.bank, &bench.now_ms, 2);
+    assert_eq!(edits.audit(None, None, 100).len(), 2);
+}
+
+#[test]
+fn messages_that_do_not_fit_a_log_of_edits_are_refused() {
+    let bench = carried_bench(ONE);
+    bench.set(1, json!({"limit": "20"}));
+    let [message] = &bench.carried()[..] else { panic!() };
+    let bytes = std::fs::read(bench.log()).unwrap();
+    let whole = RoomChange::Whole(&bytes).message();
+    let own = |lines: &str| {
+        let own = Bench::new(lines);
+        own.set(1, json!({"limit": "12"}));
+        own.folder
+    };
+    let empty = || tempfile::tempdir().unwrap();
+    let cut = RoomChange::Whole(&bytes[..bytes.len() - 2]).message();
+    let rows = [
+        (empty(), b"".to_vec(), Some("a message that this version does not know")),
+        (empty(), b"\x07{}".to_vec(), Some("a message that this version does not know")),
+        (empty(), b"\x01{}".to_vec(), Some("a line that this version does not know")),
+        (empty(), b"\x01\xff".to_vec(), Some("a line that this version does not know")),
+        (empty(), cut, Some("a log of edits that this version cannot read")),
+        (own(ONE), message.clone(), Some("move the folder edits aside")),
+        (own(ONE), whole.clone(), Some("move the folder edits aside")),
+        (empty(), message.clone(), None),
+        (empty(), whole, None),
+    ];
+    for (folder, message, expected) in rows {
+        let taken = follow(&folder, &[message]).err();
+        assert_eq!(taken.is_some(), expected.is_some(), "{taken:?}");
+        assert!(expected.is_none_or(|text| taken.as_ref().unwrap().contains(text)), "{taken:?}");
+    }
+}
+
+#[test]
+fn a_log_of_edits_from_before_is_brought_whole_and_once() {
+    let mut bench = Bench::new(ONE);
+    bench.set(1, json!({"limit": "20"}));
+    let mut brought = Vec::new();
+    for _ in 0..2 {
+        let mut opened = Opened::open(&bench.folder.path().join("edits")).unwrap();
+        opened.bring(|message| Ok(brought.push(message))).unwrap();
+    }
+    assert_eq!(brought.len(), 1);
+    bench.bank.told().carried = Some(brought);
+    bench.restart(ONE);
+    bench.set(1, json!({"limit": "30"}));
+    let elsewhere = tempfile::tempdir().unwrap();
+    follow(&elsewhere, &bench.carried()).unwrap();
+    assert_eq!(said_in(elsewhere.path()), bench.lines());
+    // It was sealed, and the crash came before its number: the folder has it already.
+    std::fs::remove_file(bench.folder.path().join("edits/carried")).unwrap();
+    let again = Bench::new(ONE);
+    again.set(1, json!({"limit": "20"}));
+    let whole = RoomChange::Whole(&std::fs::read(again.log()).unwrap()).message();
+    follow(&again.folder, &[whole]).unwrap();
+    assert_eq!(again.lines().len(), 1);
+    let mut opened = Opened::open(&tempfile::tempdir().unwrap().path().join("edits")).unwrap();
+    opened.bring(|_| panic!("there is nothing to bring")).unwrap();
 }

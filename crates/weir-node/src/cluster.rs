@@ -177,6 +177,15 @@ pub fn init(config: &Config) -> Result<Made, StartError> {
     Ok(Made { entries, caught_up })
 }
 
+/// Reads the journal back, and what the log has behind it, for a run that begins at once; `None` where the log is on the own disk.
+///
+/// # Errors
+/// They do not belong together, or cannot be read or written.
+pub fn cold(config: &Config, permits: Permits) -> Result<Option<Warm>, StartError> {
+    let Some(log) = open(config)? else { return Ok(None) };
+    Warm::cold(config, permits, workers(config)?, DOORS, log).map(Some)
+}
+
 /// What a standby knows of the log.
 #[derive(Clone, Debug, Default)]
 pub struct Heard {
@@ -195,16 +204,16 @@ pub struct Heard {
 }
 
 /// A node that follows the log and waits until no bank speaks there.
-struct Standby<'c> {
+pub(crate) struct Standby<'c> {
     config: &'c Config,
     /// What was read back, until the log is open.
     read: Option<(ReadBack, Writer<Disk>)>,
-    warm: Option<Warm>,
+    pub(crate) warm: Option<Warm>,
     listening: Listening,
     began: Instant,
     /// How often in a row the engine has said that there is no stream.
     gone: u32,
-    heard: Heard,
+    pub(crate) heard: Heard,
     /// When `heard.is_up` last changed, and when all of the log was here, ms.
     turned_ms: u64,
     even_ms: u64,
@@ -223,17 +232,7 @@ pub fn stand_by(
     hear: &dyn Fn(&Heard) -> bool,
 ) -> Result<Option<Warm>, StartError> {
     let read = ReadBack::of(config, permits, workers(config)?, DOORS, true)?;
-    let mut standby = Standby {
-        config,
-        read: Some(read),
-        warm: None,
-        listening: Listening::default(),
-        began: Instant::now(),
-        gone: 0,
-        heard: Heard { is_up: true, ..Heard::default() },
-        turned_ms: 0,
-        even_ms: 0,
-    };
+    let mut standby = Standby { read: Some(read), ..Standby::new(config) };
     while !is_stop() {
         let is_over = standby.look()?;
         let is_told = hear(&standby.heard);
@@ -245,9 +244,23 @@ pub fn stand_by(
     Ok(None)
 }
 
-impl Standby<'_> {
+impl<'c> Standby<'c> {
+    pub(crate) fn new(config: &'c Config) -> Standby<'c> {
+        Standby {
+            config,
+            read: None,
+            warm: None,
+            listening: Listening::default(),
+            began: Instant::now(),
+            gone: 0,
+            heard: Heard { is_up: true, ..Heard::default() },
+            turned_ms: 0,
+            even_ms: 0,
+        }
+    }
+
     /// Follows as far as the log has more. Is there no bank?
-    fn look(&mut self) -> Result<bool, StartError> {
+    pub(crate) fn look(&mut self) -> Result<bool, StartError> {
         let c = &self.config.cluster;
         let takeover_ms = (c.takeover == Takeover::Auto).then_some(c.takeover_ms);
         let followed = self.follow();
@@ -280,7 +293,9 @@ impl Standby<'_> {
             none => {
                 let log = open(self.config)?.expect("cluster.log is set");
                 let read = self.read.take().expect("it is there until the log is open");
-                none.insert(Warm::new(read, log).with_housekeeper(self.config)?)
+                none.insert(
+                    Warm::new(read, log).with_rooms(self.config)?.with_housekeeper(self.config)?,
+                )
             }
         };
         Ok(warm.follow()?)
@@ -288,9 +303,9 @@ impl Standby<'_> {
 
     /// Is all of the log here, and was nothing appended since it was found silent? Then a run can begin. Where somebody tells it to, in any case: the
     /// append decides.
-    fn is_alone(&mut self, is_told: bool) -> Result<bool, StartError> {
+    pub(crate) fn is_alone(&mut self, is_told: bool) -> Result<bool, StartError> {
         let Some(warm) = &mut self.warm else { return Ok(false) };
-        let caught_up = warm.catch_up().map_err(StartError::from);
+        let caught_up = warm.catch_up();
         let Some(caught_up) = self.judge(caught_up)? else { return Ok(false) };
         let is_alone = caught_up.read == 0 || is_told;
         if is_alone {

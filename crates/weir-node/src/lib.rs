@@ -34,6 +34,7 @@ pub mod memory;
 mod messages;
 pub mod pulse;
 pub mod reconcile_file;
+mod rooms;
 pub mod stages;
 pub mod start;
 pub mod whole_folder;

@@ -33,7 +33,6 @@ use crate::bank::recover::recover;
 use crate::bank::warm::Warm;
 use crate::bank::{BankProbes, BankThread, Command, Link, Start, ask};
 use crate::certificates::Certificates;
-use crate::cluster;
 use crate::doors::Desks;
 use crate::doors::{self, DoorTerms, Doors, Parts};
 use crate::error::{StartError, system};
@@ -123,11 +122,6 @@ impl Ground {
     ) -> Result<Ground, StartError> {
         let mut seats = Seats::place(config)?;
         let workers = seats.cores.workers.len();
-        let cold = |log| Warm::cold(config, permits, workers, doors::DOORS, log);
-        let warm = match warm {
-            None => cluster::open(config)?.map(cold).transpose()?,
-            warm => warm,
-        };
         let begun = warm.map(|warm| warm.begin(config, doors::DOORS)).transpose()?;
         let addresses = seats.bind(config, certificates)?;
         // Before the first record: a start with the wrong key changes nothing.
@@ -265,7 +259,7 @@ struct Common {
 }
 
 impl Engine {
-    /// Reads the journal back, unless a standby has, and starts the bank and the workers: from then on the doors accept.
+    /// Reads the journal back, unless that was done already ([`cluster::cold`]), and starts the bank and the workers: from then on the doors accept.
     ///
     /// # Errors
     /// [`StartError`]; nothing is left running.

@@ -12,7 +12,7 @@ use weir_config::doors::ADMIN;
 use weir_door::{Tokens, thread::SystemError};
 use weir_edits::{Edits, LogError, Opened};
 use weir_node::certificates::Certificates;
-use weir_node::cluster::{Heard, Warm, node_name};
+use weir_node::cluster::{Heard, Warm, cold, node_name};
 use weir_node::known::{self, Permits};
 use weir_node::start::{Engine, lock_data};
 use weir_node::whole_folder::make_whole;
@@ -50,11 +50,11 @@ pub enum StartError {
     /// The log of what the API changed.
     #[error("edits: {0}")]
     Edits(#[from] LogError),
-    /// Changes by the API, which do not travel in a log on other machines.
+    /// Changes by the API that were made without a log on other machines, and are to travel in one.
     #[error(
-        "edits: {0} has changes by the API, which another node would not have: write them into the budgets file, and move the folder aside; or leave out cluster.log"
+        "edits: the log on other machines did not take the changes by the API that this data folder has: {0}; start again"
     )]
-    EditsStay(PathBuf),
+    EditsStay(String),
     /// Where alerts are sent.
     #[error("{0}")]
     Alerts(String),
@@ -101,7 +101,7 @@ impl Node {
         standby: Option<Standby>,
     ) -> Result<Node, StartError> {
         let (lock, warm) = match standby {
-            None => (lock_data(&config.node.data_dir)?, None),
+            None => (lock_data(&config.node.data_dir)?, cold(config, permits)?),
             Some(Standby { lock, warm }) => (lock, Some(warm)),
         };
         match door_transport::raise_descriptor_limit() {
@@ -109,9 +109,6 @@ impl Node {
             Err(error) => tracing::warn!(%error, "the limit of open descriptors stays as it is"),
         }
         let edits = Opened::open(&config.node.data_dir.join("edits"))?;
-        if !config.cluster.log.is_empty() && edits.has_overlays() {
-            return Err(StartError::EditsStay(config.node.data_dir.join("edits")));
-        }
         let budgets = watcher::first_read(config).map_err(StartError::Budgets)?;
         let certificates = Certificates::read(config).map_err(StartError::DoorFiles)?;
         let (mut door_options, tokens) = door_options(config).map_err(StartError::DoorFiles)?;

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use ledger::{BudgetSpec, EditReason, SpecError};
+use ledger::{BudgetSpec, EditReason, Room, SpecError};
 use money::Instant;
 use probe::NodeClock;
 use weir_budgets::budgets::{self, Budget, BudgetsFile, LineError};
@@ -107,7 +107,7 @@ impl Watcher {
     pub(crate) fn start(
         config: &Config,
         first: FirstRead,
-        opened: Opened,
+        mut opened: Opened,
         run: u32,
         commands: Commands<Command>,
         status: Status,
@@ -118,7 +118,12 @@ impl Watcher {
         let clock = Clock::default();
         let to_bank = commands.clone();
         let (at, known) = (clock.clone(), status.clone());
-        let link = BankLink { commands, indexes: Arc::clone(&indexes), clock: at, status: known };
+        let mut link =
+            BankLink { commands, indexes: Arc::clone(&indexes), clock: at, status: known };
+        if link.carries() {
+            let bring = |message| link.carry(message).map_err(|error| format!("{error:?}"));
+            opened.bring(bring).map_err(StartError::EditsStay)?;
+        }
         let seen = clock.clone();
         let share = config.budgets.end_share_max_percent;
         let edits =
@@ -415,6 +420,15 @@ impl BankPort for BankLink {
 
     fn judge_orders(&self, binding: &Binding) -> Vec<String> {
         OrderTerms::of(&self.status.config()).faults(binding)
+    }
+
+    fn carries(&self) -> bool {
+        !self.status.config().cluster.log.is_empty()
+    }
+
+    fn carry(&mut self, message: Vec<u8>) -> Result<(), BankError> {
+        let carried = self.ask(|reply| Command::Carry { room: Room::Edits, message, reply })?;
+        carried.map(|_| ()).map_err(BankError::Journal)
     }
 
     fn amend(&mut self, budgets: Vec<Budget>, reason: EditReason) -> Result<(), BankError> {

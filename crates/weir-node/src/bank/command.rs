@@ -5,7 +5,7 @@ use std::sync::mpsc::{Sender as Reply, channel};
 use std::time::Duration;
 
 use gate_auction::Fates;
-use ledger::{Amount, BudgetSpec, Door, EditReason, Memo, SpecError, WindowLimit};
+use ledger::{Amount, BudgetSpec, Door, EditReason, Memo, Room, SpecError, WindowLimit};
 use weir_budgets::budgets::Budget;
 use weir_budgets::campaign_index::CampaignIndex;
 use weir_budgets::templates::Templates;
@@ -144,6 +144,15 @@ pub enum Command {
         memos: Vec<Memo>,
         /// Whether each is recorded; or why nothing can be sealed.
         reply: Reply<Result<Vec<bool>, String>>,
+    },
+    /// Record a message about a room; answered once it is sealed.
+    Carry {
+        /// Which one.
+        room: Room,
+        /// A [`ledger::room::RoomChange`].
+        message: Vec<u8>,
+        /// Its number; or why nothing can be sealed.
+        reply: Reply<Result<u64, String>>,
     },
     /// At most `max` memos of a door, in the order of keys, from `from` on.
     Memos {

@@ -29,7 +29,7 @@ use figures_store::{Desk, Follow};
 use gate_pacing::Before;
 use ledger::{
     Bank, BudgetSpec, Claimed, Door, EditReason, Keyed, MADE_SLOT, Memo, MemoAnswer, MemoRefusal,
-    Out, Record, Resolution, TimedAsk, TimedRefusal, ToBank, ToWorker,
+    Out, Record, Resolution, Room, TimedAsk, TimedRefusal, ToBank, ToWorker,
 };
 use ledger_journal::{Disk, Journal, JournalOptions, Log, Watermarks, WriterProbes, WriterStage};
 use money::Instant;
@@ -697,8 +697,8 @@ impl BankThread {
                 tell(&reply, specs, lines)
             }
             Command::JudgeRows { rows, reply } => {
-                let ring = self.keys.ring(&self.bank);
-                tell(&reply, judge_rows(&rows, &ring, &self.bank), rows.len())
+                let judged = judge_rows(&rows, &self.keys.ring(&self.bank), &self.bank);
+                tell(&reply, judged, rows.len())
             }
             Command::Reconcile { rows, reply } => {
                 let lines = rows.len();
@@ -720,9 +720,8 @@ impl BankThread {
             Command::Find { handle, reply } => tell(&reply, self.find(&handle), 1),
             Command::About { id, reply } => tell(&reply, self.about(id), 1),
             Command::Keep { memos, reply } => self.keep_memos(memos, reply),
-            Command::Memos { door, from, max, reply } => {
-                tell(&reply, self.memos(door, from, max), max)
-            }
+            Command::Carry { room, message, reply } => self.carry(room, &message, reply),
+            Command::Memos { door, from, max, reply } => self.tell_memos(door, from, max, &reply),
             Command::Report { reply } => tell(&reply, self.report(), 1),
             Command::Seal { reply } => self.seal(reply),
             Command::Stop => {
@@ -737,9 +736,15 @@ impl BankThread {
         1
     }
 
-    fn memos(&self, door: Door, from: u128, max: usize) -> Vec<(u128, Box<[u8]>)> {
+    fn tell_memos(
+        &self,
+        door: Door,
+        from: u128,
+        max: usize,
+        reply: &Reply<Vec<(u128, Box<[u8]>)>>,
+    ) -> usize {
         let page = self.bank.memos(door).from(from).take(max);
-        page.map(|(key, bytes)| (key, bytes.into())).collect()
+        tell(reply, page.map(|(key, bytes)| (key, bytes.into())).collect(), max)
     }
 
     /// Records memos of a door without a worker, and says of each whether it is.
@@ -755,6 +760,14 @@ impl BankThread {
         let kept = can_seal.map(|()| memos.into_iter().map(keep).collect());
         self.reply_once_sealed(kept, reply);
         lines
+    }
+
+    fn carry(&mut self, room: Room, message: &[u8], reply: Reply<Result<u64, String>>) -> usize {
+        let number = self.can_seal().and_then(|()| {
+            self.bank.keep(room, message, &mut self.out).map_err(|error| error.to_string())
+        });
+        self.reply_once_sealed(number, reply);
+        1
     }
 
     /// Nothing before this instant will be billed: somebody says so.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use ledger::{Bank, Record};
 use ledger_cluster::{AnyEngine, BeginError, CaughtUp, ClusterLog, NodeLog, catch_up, replay};
 use ledger_journal::snapshot::advance;
-use ledger_journal::{Disk, Group, JournalOptions, Keep, Writer};
+use ledger_journal::{Disk, Group, JournalOptions, Keep, Log, Writer};
 use probe::NodeClock;
 use weir_config::config::Config;
 use weir_door::DoorFacts;
@@ -18,15 +18,17 @@ use super::Start;
 use super::recover::ReadBack;
 use crate::error::StartError;
 use crate::known::Permits;
+use crate::rooms::Rooms;
 
 /// A snapshot that is due is looked for this often.
 const KEEP_EVERY: Duration = Duration::from_secs(60);
 
 /// What hears every group that is read from the log, beside the journal's own copy of it. Here it is replayed, and what else travels in the log is kept.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct OfLog {
     /// Who began the last run, where that was read here.
     bank: Option<(Box<str>, u32)>,
+    rooms: Option<Rooms>,
 }
 
 impl OfLog {
@@ -36,6 +38,9 @@ impl OfLog {
     /// Which record does not fit, or is not known here.
     pub(crate) fn take(&mut self, bank: &mut Bank, group: &Group) -> Result<(), String> {
         for record in replay(bank, group)? {
+            if let Some(rooms) = &mut self.rooms {
+                rooms.take(&record);
+            }
             if let Record::RunStarted { run, node, .. } = record {
                 self.bank = Some((node, run));
             }
@@ -80,9 +85,18 @@ impl Warm {
         doors: &[DoorFacts],
         log: ClusterLog<AnyEngine>,
     ) -> Result<Warm, StartError> {
-        let mut warm = Warm::new(ReadBack::of(config, permits, workers, doors, true)?, log);
+        let read = ReadBack::of(config, permits, workers, doors, true)?;
+        let mut warm = Warm::new(read, log).with_rooms(config)?;
         warm.catch_up()?;
         Ok(warm)
+    }
+
+    /// Has the files of the data folder follow, too.
+    pub(crate) fn with_rooms(mut self, config: &Config) -> Result<Warm, StartError> {
+        let journal = (&self.read.disk, self.node.position().sequence);
+        let rooms = Rooms::open(&config.node.data_dir, &self.read.bank, journal)?;
+        self.of_log.rooms = Some(rooms);
+        Ok(self)
     }
 
     /// Has snapshots made of what is followed.
@@ -123,13 +137,17 @@ impl Warm {
     /// Makes disk and log the same: what the log has lost it has again.
     ///
     /// # Errors
-    /// [`BeginError`].
-    pub(crate) fn catch_up(&mut self) -> Result<CaughtUp, BeginError> {
+    /// [`StartError`].
+    pub(crate) fn catch_up(&mut self) -> Result<CaughtUp, StartError> {
         let Warm { read, node, of_log, .. } = self;
         let known = read.known;
-        catch_up((node, &read.disk), &mut read.bank, &known, &mut |bank, group| {
-            of_log.take(bank, group)
-        })
+        let each: &mut dyn FnMut(&mut Bank, &Group) -> _ =
+            &mut |bank, group| of_log.take(bank, group);
+        let caught_up = catch_up((node, &read.disk), &mut read.bank, &known, each)?;
+        if let Some(rooms) = &mut of_log.rooms {
+            rooms.settle((&read.disk, node.position().sequence))?;
+        }
+        Ok(caught_up)
     }
 
     /// Begins the run behind what was caught up with: whoever appended since is the bank.

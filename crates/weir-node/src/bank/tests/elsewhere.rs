@@ -11,6 +11,7 @@ use vault::SecretKey;
 
 use super::super::recover::ReadBack;
 use super::*;
+use crate::cluster::Standby;
 
 /// A log in memory, which may be silent, or another bank's.
 #[derive(Clone, Default)]
@@ -227,6 +228,57 @@ fn acknowledged_money_survives_the_disk_and_an_empty_folder_begins_from_the_log(
     assert_eq!(settled(&second), spent);
 }
 
+/// Has the bank seal a line of the log of edits.
+fn carry(bench: &mut Bench, line: &str) -> u64 {
+    let (reply, carried) = mpsc::channel();
+    let message = ledger::room::RoomChange::Append(line.as_bytes()).message();
+    bench.commands.send(Command::Carry { room: Room::Edits, message, reply }).unwrap();
+    bench.until(|_| carried.try_recv().ok()).unwrap()
+}
+
+/// Lines of the log of edits but for the first, without their checksums.
+fn edits_in(data: &std::path::Path) -> Vec<String> {
+    let text = std::fs::read_to_string(data.join("edits/log")).unwrap_or_default();
+    text.lines().skip(1).map(|line| line[9..].to_string()).collect()
+}
+
+#[test]
+fn what_travels_beside_the_books_is_in_the_files_of_every_node_once() {
+    let engine = engine();
+    let standby_data = empty();
+    let mut warm = standby(&engine, &standby_data);
+    let mut first = node(&engine, empty()).unwrap();
+    // The second one takes several entries.
+    let long: Vec<u64> = (1_000_000..1_060_000).collect();
+    let lines = [
+        r#"{"away":{"at_ms":1,"ids":[7]}}"#.to_string(),
+        format!(r#"{{"away":{{"at_ms":2,"ids":{long:?}}}}}"#).replace(' ', ""),
+        r#"{"back":{"ids":[7]}}"#.to_string(),
+    ];
+    assert_eq!([1, 2, 3].map(|number| carry(&mut first, &lines[number - 1])), [1, 2, 3]);
+    // It was killed before it wrote any of them to its own file.
+    let Bench { thread, data, .. } = first;
+    assert_eq!(edits_in(data.path()), [""; 0]);
+    drop(thread);
+    while !warm.follow().unwrap().is_even {}
+    assert_eq!(edits_in(standby_data.path()), lines);
+    let own = node(&engine, data).unwrap();
+    assert_eq!(edits_in(own.data.path()), lines);
+    let other = node(&engine, empty()).unwrap();
+    assert_eq!(edits_in(other.data.path()), lines);
+    drop(own.thread);
+    // A file that is ahead of the log is another cluster's.
+    std::fs::write(own.data.path().join("edits/carried"), "4\n").unwrap();
+    let ahead = refused(node(&engine, own.data));
+    assert!(ahead.contains("has 4 changes of a log, and this log has 3"), "{ahead}");
+    // Once more on a folder that has all of them, behind snapshots.
+    let Bench { thread, data, .. } = other;
+    drop(thread);
+    let mut again = node(&engine, data).unwrap();
+    assert_eq!(carry(&mut again, &lines[0]), 4);
+    assert_eq!(edits_in(again.data.path()), lines);
+}
+
 #[test]
 fn after_a_clean_stop_the_next_run_sets_nothing_aside() {
     let engine = engine();
@@ -288,7 +340,11 @@ fn a_start_says_why_disk_and_log_do_not_belong_together() {
 fn standby(engine: &Memory, data: &tempfile::TempDir) -> Warm {
     let config = config_in(data);
     let read = ReadBack::of(&config, Permits::default(), 1, &[], true).unwrap();
-    Warm::new(read, log_of(engine, 1)).with_housekeeper(&config).unwrap()
+    Warm::new(read, log_of(engine, 1))
+        .with_rooms(&config)
+        .unwrap()
+        .with_housekeeper(&config)
+        .unwrap()
 }
 
 fn config_in(data: &tempfile::TempDir) -> Config {
@@ -390,4 +446,38 @@ fn a_standby_with_a_torn_disk_follows_and_takes_over_in_the_middle_of_a_snapshot
         assert!(Clock::now() < end, "no snapshot was made");
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+#[test]
+fn a_standby_without_a_disk_says_so_and_is_no_bank_and_one_that_finds_another_stands_down() {
+    let (engine, data) = (engine(), empty());
+    let mut bank = node(&engine, empty()).unwrap();
+    let mut config = config_in(&data);
+    config.cluster.takeover_ms = 0;
+    let mut one = Standby::new(&config);
+    one.warm = Some(standby(&engine, &data));
+    limited(&mut bank, 100);
+    assert!(one.look().unwrap(), "nothing was appended for no time at all");
+    let (journal, aside) = (data.path().join("journal"), data.path().join("aside"));
+    std::fs::rename(&journal, &aside).unwrap();
+    // So many that they are sealed together.
+    for limit in 200..500 {
+        limited(&mut bank, limit);
+    }
+    for _ in 0..2 {
+        assert!(!one.look().unwrap(), "it has a hole");
+        assert!(one.heard.failure.as_ref().unwrap().contains("this node's journal"));
+        assert!(!one.is_alone(true).unwrap(), "not even when it is told");
+    }
+    std::fs::rename(&aside, &journal).unwrap();
+    one.look().unwrap();
+    assert_eq!(one.heard.failure, None);
+    assert_eq!(one.heard.bank.as_ref().map(|(_, run)| *run), Some(1));
+    assert_eq!(one.warm.as_ref().unwrap().digest(), cold(&engine, &empty()));
+    // It found silence, and somebody has appended since.
+    assert!(one.look().unwrap());
+    limited(&mut bank, 601);
+    assert!(!one.is_alone(false).unwrap(), "another one is the bank");
+    assert!(one.is_alone(false).unwrap());
+    drop(bank);
 }
