@@ -165,13 +165,15 @@ CASES = [
     # What the door says to the ask, the verdict, what it hears in all.
     ([None, (200, GRANTED), RELEASED], "granted", ["reserve", "reserve", "release"]),
     ([(503, {"verdict": "shutting_down"}), (200, GRANTED), RELEASED], "granted", ["reserve", "reserve", "release"]),
-    ([(503, {"verdict": "journal"})], "journal", ["reserve"]),
+    # Not known yet: what it comes to is given back.
+    ([(503, {"verdict": "journal"}), (200, GRANTED), RELEASED], "journal", ["reserve", "reserve", "release"]),
     ([(429, NO)], "paced", ["reserve"]),
     ([(418, {"verdict": "of a later node"})], "verdict_255", ["reserve"]),
     # The answer comes too late: what it grants is given back, by the key.
     ([(200, GRANTED, 0.5), (200, GRANTED), RELEASED], "timeout", ["reserve", "reserve", "release"]),
     ([(200, GRANTED, 0.5), (429, NO)], "timeout", ["reserve", "reserve"]),
     ([(200, GRANTED), None, (503, {}), RELEASED], "granted", ["reserve", "release", "release", "release"]),
+    ([(200, GRANTED), None, (410, {"verdict": "too_old"})], "granted", ["reserve", "release", "release"]),
 ]
 
 
@@ -193,6 +195,25 @@ def test_answers_that_are_lost_late_or_strange(script, verdict, heard):
             assert len({key for key, what in zip(door.keys, heard) if what == "reserve"}) == 1
 
     asyncio.run(play())
+
+
+def test_what_is_over_and_what_is_not():
+    """A passing no ends no renewal, and an answer that comes when the hold is forgotten says nothing of an earlier try."""
+    extended = (200, {"verdict": "extended", "deadline": "2026-11-23T09:30:00.250Z", "repeat": False})
+    busy = (429, {"verdict": "busy", "retry_after_ms": 1})
+
+    async def play(script, work):
+        async with Door((200, GRANTED), *script) as url:
+            async with weir.connect(url) as client:
+                return (await work(await client.reserve(1001, "0.15", "USD"))).verdict
+
+    async def all_of_them():
+        too_old = (410, {"verdict": "too_old"})
+        assert await play([busy, (401, {}), extended], lambda hold: hold.extend(2_000)) == Verdict.EXTENDED
+        assert await play([too_old], lambda hold: hold.settle("0.1")) == Verdict.TOO_OLD
+        assert await play([None, too_old], lambda hold: hold.settle("0.1")) == Verdict.PENDING
+
+    asyncio.run(all_of_them())
 
 
 def test_a_caller_that_goes_away_leaves_no_hold():

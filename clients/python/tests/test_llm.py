@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 import types
 from decimal import Decimal
 
@@ -77,6 +78,34 @@ def test_what_a_provider_may_answer(gate, what, stream, answer, cost):
     asyncio.run(again())
     asyncio.run(again())
     assert abs(1 - left(gate, budget) - 3 * spent) <= expected / 20, "read as it comes, or whole"
+
+
+@pytest.mark.parametrize(("error", "is_booked"), [(httpx.ReadTimeout, True), (httpx.ReadError, True), (httpx.ConnectError, False)])
+def test_a_request_without_an_answer_is_booked_where_it_may_have_arrived(gate, error, is_booked):
+    def fail(request):
+        raise error("gone", request=request)
+
+    budget = f"nanos/{error.__name__.lower()}"
+    one = llm.wrap(types.SimpleNamespace(_client=httpx.Client(transport=httpx.MockTransport(fail))), budget=budget, unit="USDn", weir=gate)._client
+    with pytest.raises(error):
+        one.post("https://api.openai.com/v1/chat/completions", json=BODY)
+    for _ in range(200):
+        if (spent := 1 - left(gate, budget)) == 0 or is_booked:
+            break
+        time.sleep(0.01)
+    assert (spent > 0) == is_booked
+    assert one.post("https://api.openai.com/v1/batches", json={"input_file_id": "f"}).status_code == 402
+
+
+def test_a_stream_of_anthropic_without_a_usage(gate):
+    events = [{"type": "message_start", "message": {"model": "claude-3-5-haiku-latest", "usage": None}}, {"type": "message_start"},
+              {"type": "message_delta", "usage": None}, {"type": "response.failed"}]  # fmt: skip
+    answer = b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events)
+    one, _ = wrapped(gate, "nanos/anthropic", answer)
+    body = {"model": "claude-3-5-haiku-latest", "max_tokens": 100, "messages": [], "stream": True}
+    with one.stream("POST", "https://api.anthropic.com/v1/messages", json=body) as response:
+        assert b"".join(response.iter_bytes()) == answer
+    assert 0 < 1 - left(gate, "nanos/anthropic") < 1
 
 
 def test_a_price_of_zero_needs_no_hold(gate, monkeypatch):

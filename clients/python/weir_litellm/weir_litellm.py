@@ -81,6 +81,8 @@ class Call(NamedTuple):
     hold: weir.Hold
     budgets: tuple[str, ...]
     since: float
+    data: dict[str, Any]
+    """The proxy's own object of the call: clients may choose its id."""
 
     @property
     def budget(self) -> str:
@@ -106,8 +108,12 @@ class Hook(CustomLogger):  # type: ignore[misc]
     async def async_pre_call_hook(self, user_api_key_dict: Any, cache: Any, data: dict[str, Any], call_type: str) -> None:
         """Reserves the most that the call can cost, or raises an HTTPException: 429, 402, or 503 where the node cannot be asked."""
         call_id = str(data.get("litellm_call_id") or "")
-        if not call_id or call_id in self._calls:
-            return
+        if not call_id:
+            raise _denied(400, "the call has no id: what it costs could not be booked")
+        if (running := self._calls.get(call_id)) is not None:
+            if running.data is data:
+                return
+            raise _denied(409, f"a call with the id {call_id} is under way: send another x-litellm-call-id, or none")
         patterns = self.settings.patterns
         found = (budget_of(pattern, user_api_key_dict, data) for pattern in patterns)
         budgets = tuple(dict.fromkeys(budget for budget in found if budget is not None))
@@ -126,7 +132,7 @@ class Hook(CustomLogger):  # type: ignore[misc]
         if isinstance(hold, weir.Refused):
             return self._refuse(", ".join(budgets), most, hold)
         now = time.monotonic()
-        self._calls[call_id] = Call(hold, budgets, now)
+        self._calls[call_id] = Call(hold, budgets, now, data)
         for old, call in list(self._calls.items())[:2]:
             if now - call.since > HOLD_S:
                 log.warning("call %s never ended: its hold on %s is left to the node", old, call.budget)
@@ -194,8 +200,11 @@ class Hook(CustomLogger):  # type: ignore[misc]
         self, request_data: dict[str, Any], original_exception: Exception, user_api_key_dict: Any, traceback_str: str | None = None
     ) -> None:
         """Gives the money back: the call failed for good. (`async_log_failure_event` fires for each attempt of a retry.)"""
-        call = self._calls.pop(str(request_data.get("litellm_call_id") or ""), None)
-        if call is not None:
+        call_id = str(request_data.get("litellm_call_id") or "")
+        call = self._calls.get(call_id)
+        # Another call with its id that fails, or was refused for it, does not end it.
+        if call is not None and call.data is request_data:
+            del self._calls[call_id]
             await self._in_its_loop(_release(call.hold))
 
     async def _in_its_loop(self, work: Any) -> None:

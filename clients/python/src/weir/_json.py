@@ -19,7 +19,7 @@ from ._http import Answer, HttpNode, Late, Unsent
 from ._node import backoff
 from ._settle import Job, Outcome
 from ._spool import Entry
-from ._verdict import UnauthorisedError, Verdict, VersionError, WeirError
+from ._verdict import UNANSWERED, UnauthorisedError, Verdict, VersionError, WeirError
 from ._wire import ACTIONS, RELEASE, SETTLE
 
 if TYPE_CHECKING:
@@ -104,11 +104,11 @@ class JsonClient(Client):
         except OSError as error:
             self.log.debug("an extend is repeated: %s", error)
             return None
-        if answer.status in _MOVED:
+        if answer.status in (401, *_MOVED):
             return None
         verdict = _refusal(answer).verdict
         if verdict != Verdict.EXTENDED:
-            return Extended(verdict)
+            return None if verdict in UNANSWERED else Extended(verdict)
         deadline_at = datetime.datetime.fromisoformat(answer.body["deadline"].replace("Z", "+00:00"))
         return Extended(verdict, answer.body["repeat"], deadline_at)
 
@@ -136,7 +136,7 @@ class JsonClient(Client):
         _check(exact.base)
         answer = await self._ask("/v1/spend", self._body(budget, exact, False), self._deadline(timeout), exact)
         refused = answer[0] if isinstance(answer, list) else answer
-        return Outcome(Verdict.PENDING if refused.verdict == Verdict.TIMEOUT else refused.verdict)
+        return Outcome(Verdict.PENDING if refused.verdict in (Verdict.TIMEOUT, Verdict.JOURNAL) else refused.verdict)
 
     def _deadline(self, timeout: float | None, confirm: bool = False) -> Deadline:
         return super()._deadline(timeout if timeout is not None else self.options.timeout or TIMEOUT)
@@ -175,6 +175,8 @@ class JsonClient(Client):
                 else:
                     door.put_last()
                     if (refused := _refusal(answer)).verdict == Verdict.JOURNAL:
+                        # The node may come to grant it yet: its key says.
+                        self._recall(door, path, body, key, amounts)
                         return refused
                     # The node did not begin it; of a proxy that lost the answer nobody knows.
                     sent |= answer.status != 503
@@ -289,6 +291,10 @@ class JsonJob(Job):
                 if len(self.foreign) < len(client.doors):
                     continue
             if verdict is not None and self.is_final(verdict):
+                if verdict == Verdict.TOO_OLD and self.tries:
+                    # An earlier try may have been booked, and its answer lost, before the node forgot the hold.
+                    client.log.error("%s: nobody knows whether it was booked: the node has forgotten the hold by now", path)
+                    verdict = Verdict.PENDING
                 self.finish(Outcome(verdict, repeat))
                 return
             self.tries += 1

@@ -11,6 +11,7 @@ A refusal is 429 with Retry-After, 402 where waiting does not help, and 503 wher
 """
 
 import asyncio
+import math
 import re
 from collections.abc import AsyncIterator, Callable, Coroutine
 from decimal import Decimal
@@ -69,7 +70,7 @@ class Budget:
         except WeirError as error:
             raise HTTPException(503, f"budget {budget} cannot be asked: {error}", {"Retry-After": "1"}) from error
         if not isinstance(answer, Hold):
-            after = {} if answer.retry_after is None else {"Retry-After": str(max(1, round(answer.retry_after)))}
+            after = {} if answer.retry_after is None else {"Retry-After": str(max(1, math.ceil(answer.retry_after)))}
             status = 503 if answer.verdict in UNANSWERED else 402 if answer.retry_after is None else 429
             raise HTTPException(status, f"budget {answer.budget or budget}: {answer.verdict}: {answer.detail}", after)
         held = Held(weir, answer)

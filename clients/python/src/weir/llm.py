@@ -39,6 +39,8 @@ OVER_MAX = 100
 _LIMITS = ("max_completion_tokens", "max_output_tokens", "max_tokens")
 _DELTAS = ("content_block_delta", "response.output_text.delta")
 _FREE = ("/count_tokens", "/input_tokens", "/moderations")
+_UNPRICED = ("/batches", "/runs", "/invoke", "/invoke-with-response-stream", ":rawPredict", ":streamRawPredict")
+"""Requests that cost money, and do not say of which model."""
 
 def wrap(
     client: T, *, budget: str | Callable[[dict[str, Any]], str] = "llm/{model}", unit: str = "USDn", weir: SyncClient | None = None,
@@ -101,8 +103,9 @@ class Guard:
         if request.method == "POST" and "json" in request.headers.get("content-type", ""):
             body = json.loads(request.content)
         if not isinstance(body, dict) or "model" not in body or path.endswith(_FREE):
-            multipart = request.method == "POST" and "multipart" in request.headers.get("content-type", "") and "/files" not in path
-            return request, Denied(402, f"{path}: its price is not known") if multipart else None
+            multipart = "multipart" in request.headers.get("content-type", "") and "/files" not in path
+            costs = request.method == "POST" and (multipart or path.endswith(_UNPRICED))
+            return request, Denied(402, f"{path}: its price is not known") if costs else None
         flavor = "default" if path.endswith("/messages") else path.rstrip("/").rpartition("/")[2]
         flavor = {"completions": "chat", "default": "default"}.get(flavor, flavor)
         hides_usage = flavor == "chat" and bool(body.get("stream")) and not (body.get("stream_options") or {}).get("include_usage")
@@ -172,6 +175,14 @@ class Guard:
         """Gives the money back."""
         await hold.release()
 
+    async def broken(self, http: Any, error: BaseException, hold: Hold, plan: Plan) -> None:
+        """Gives the money back where the request cannot have reached the provider, and books all of it where it may have."""
+        if isinstance(error, (http.ConnectError, http.ConnectTimeout, http.PoolTimeout, http.UnsupportedProtocol)):
+            await hold.release()
+        else:
+            log.warning("a request of %s has no answer, and may be billed: its whole hold is booked", plan.model)
+            await hold.settle(plan.most)
+
     def given_back(self, asked: Future[Any]) -> None:
         """Gives back what came after its caller was gone."""
         if isinstance(hold := asked.result(), Hold):
@@ -228,12 +239,12 @@ class Meter:
         if kind in _DELTAS or (kind is None and value.get("choices")):
             self._deltas += 1
         if kind == "message_start":
-            self._take(value["message"])
+            self._take(value.get("message") or {})
         elif kind == "message_delta" and self._body is not None:
-            self._body = {**self._body, "usage": {**self._body["usage"], **value.get("usage", {})}}
+            self._body = {**self._body, "usage": {**(self._body.get("usage") or {}), **(value.get("usage") or {})}}
             self._deltas = 0
         elif kind in ("response.completed", "response.incomplete", "response.failed"):
-            self._take(value["response"])
+            self._take(value.get("response") or {})
         elif kind is None and value.get("usage"):
             self._take(value)
 
@@ -281,8 +292,8 @@ def _send(guard: Guard, send: Any, http: Any) -> Any:
         assert isinstance(plan, Plan)
         try:
             response = send(sent, stream=stream, **more)
-        except BaseException:
-            guard.start(guard.fail(hold))
+        except BaseException as error:
+            guard.start(guard.broken(http, error, hold, plan))
             raise
         if response.status_code >= 400:
             guard.start(guard.fail(hold)).result()
@@ -339,8 +350,8 @@ def _async_send(guard: Guard, send: Any, http: Any) -> Any:
         assert isinstance(plan, Plan)
         try:
             response = await send(sent, stream=stream, **more)
-        except BaseException:
-            guard.start(guard.fail(hold))
+        except BaseException as error:
+            guard.start(guard.broken(http, error, hold, plan))
             raise
         if response.status_code >= 400:
             await run(guard.fail(hold))

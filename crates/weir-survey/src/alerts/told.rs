@@ -142,10 +142,8 @@ fn look(
         // Once a day, and only of what came since.
         (Some(told), Scope::Expired) => used > told.used && told.end_ms != end_ms,
         (None, _) => true,
-        // Below the share that was told by a larger limit or a credit, a budget reaches it anew.
-        (Some(told), _) => {
-            told.end_ms != end_ms || share > told.share || is_raised(told, limit, share)
-        }
+        // Of a larger limit each share is another amount.
+        (Some(told), _) => told.end_ms != end_ms || share > told.share || limit > told.limit,
     };
     let at_ms = now_ms;
     is_new.then_some(Crossing { share, end_ms, at_ms, used, limit, is_done: false })
@@ -157,11 +155,6 @@ fn spent_of(row: &SurveyRow, used: Amount) -> Amount {
     let out = [row.line.purses, row.line.held, row.line.expired];
     let out = out.iter().fold(row.suspended.get(), |sum, part| sum.saturating_add(part.get()));
     Amount::new(used.get().saturating_sub(out).max(0))
-}
-
-/// Reports whether a limit is larger than when the same share of it was told: it is another amount that was reached.
-fn is_raised(told: Crossing, limit: Amount, share: u16) -> bool {
-    limit > told.limit && share == told.share
 }
 
 /// Is so much of a limit used? A limit of nothing has no shares.
@@ -243,6 +236,7 @@ mod tests {
             (&[(100, 80), (100, 40), (100, 80)], &[8_000, 0, 0]),
             // A larger limit is another amount; a smaller one that is passed already was told.
             (&[(100, 80), (200, 80), (200, 160)], &[8_000, 0, 8_000]),
+            (&[(100, 80), (1_000, 490), (1_000, 500), (1_000, 800)], &[8_000, 0, 5_000, 8_000]),
             (&[(100, 80), (90, 85)], &[8_000, 0]),
             (&[(0, 0), (0, 5)], &[0, 0]),
             (&[(i64::MAX, i64::MAX)], &[8_000]),
