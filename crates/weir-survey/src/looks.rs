@@ -51,6 +51,11 @@ impl Looks {
         *self = Looks { judged: Some(stamp), ..Looks::default() };
     }
 
+    /// Is what was judged what has this stamp?
+    pub(crate) fn is_judged(&self, now: Option<Stamp>) -> bool {
+        self.judged == now
+    }
+
     /// The file is to be read again, changed or not.
     pub(crate) fn forget(&mut self) {
         *self = Looks::default();

@@ -100,16 +100,19 @@ impl Node {
         source: ConfigSource,
         standby: Option<Standby>,
     ) -> Result<Node, StartError> {
-        let (lock, warm) = match standby {
-            None => (lock_data(&config.node.data_dir)?, cold(config, permits)?),
-            Some(Standby { lock, warm }) => (lock, Some(warm)),
+        let (lock, budgets, warm) = match standby {
+            None => {
+                let lock = lock_data(&config.node.data_dir)?;
+                let budgets = watcher::first_read(config).map_err(StartError::Budgets)?;
+                (lock, budgets, cold(config, permits)?)
+            }
+            Some(Standby { lock, budgets, warm }) => (lock, budgets.as_of_now(config), Some(warm)),
         };
         match door_transport::raise_descriptor_limit() {
             Ok(limit) => tracing::debug!(limit, "open descriptors"),
             Err(error) => tracing::warn!(%error, "the limit of open descriptors stays as it is"),
         }
         let edits = Opened::open(&config.node.data_dir.join("edits"))?;
-        let budgets = watcher::first_read(config).map_err(StartError::Budgets)?;
         let certificates = Certificates::read(config).map_err(StartError::DoorFiles)?;
         let (mut door_options, tokens) = door_options(config).map_err(StartError::DoorFiles)?;
         let admin_address =
@@ -241,6 +244,7 @@ impl Node {
 /// What stood by: a folder that is held, and books that a run can begin from.
 pub struct Standby {
     lock: std::fs::File,
+    budgets: watcher::FirstRead,
     warm: Warm,
 }
 
@@ -268,7 +272,7 @@ pub fn stand_by(
     }
     let lock = lock_data(&config.node.data_dir)?;
     Certificates::read(config).map_err(StartError::DoorFiles)?;
-    watcher::first_read(config).map_err(StartError::Budgets)?;
+    let budgets = watcher::first_read(config).map_err(StartError::Budgets)?;
     let (options, _) = door_options(config).map_err(StartError::DoorFiles)?;
     let address = config.admin.listen.address().expect("the admin door is never off: checked");
     let (heard, node) =
@@ -291,7 +295,7 @@ pub fn stand_by(
         is_told.load(Relaxed)
     };
     let warm = weir_node::cluster::stand_by(config, permits, is_stop, &hear)?;
-    Ok(warm.map_or(StoodBy::Stopped, |warm| StoodBy::Over(Some(Standby { lock, warm }))))
+    Ok(warm.map_or(StoodBy::Stopped, |warm| StoodBy::Over(Some(Standby { lock, budgets, warm }))))
 }
 
 /// The admin door, and the survey that feeds it.

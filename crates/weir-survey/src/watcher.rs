@@ -58,6 +58,23 @@ pub(crate) struct FirstRead {
     proof: Option<FileCheck>,
 }
 
+impl FirstRead {
+    /// What a node starts with that read this before it stood by: the file as it is now, unless that has an error.
+    pub(crate) fn as_of_now(self, config: &Config) -> FirstRead {
+        if self.looks.is_judged(stamp(&config.budgets.file)) {
+            return self;
+        }
+        first_read(config).unwrap_or_else(|errors| {
+            let error = errors.first().map(ToString::to_string).unwrap_or_default();
+            tracing::error!(
+                error,
+                "the budgets file has changed, and has an error: the one from before counts"
+            );
+            self
+        })
+    }
+}
+
 /// Reads the budgets for the start. No file means that nothing is known of budgets yet: those of the journal are kept,
 /// but nobody may reserve from them.
 pub(crate) fn first_read(config: &Config) -> Result<FirstRead, Vec<LineError>> {
