@@ -145,7 +145,7 @@ fn judge(message: &Message<'_>) -> Result<(), Denied> {
     if message.fault().is_some() || repeats(message) {
         return Err(Denied::Unpriced("a field of the order appears twice, or cannot be read"));
     }
-    if !id(message, 11).is_some_and(|id| id.len() <= ID_BYTES_MAX) {
+    if id(message, 11).is_none_or(|id| id.len() > ID_BYTES_MAX) {
         let why = "ClOrdID (11): expected 1 to 255 characters, and not NONE, with limits";
         return Err(Denied::Unpriced(why));
     }

@@ -98,7 +98,8 @@ const WARNINGS_TOLD: usize = 3;
 /// creatives that the notices of this configuration keep from secure pages.
 #[must_use]
 pub fn warnings(config: &Config, file: &Path, now: money::Instant) -> Vec<String> {
-    let Ok(budgets) = budgets::read(file) else { return Vec::new() };
+    let read = if file.exists() { budgets::read(file) } else { Ok(Vec::new()) };
+    let Ok(budgets) = read else { return Vec::new() };
     let mut found = budgets::warnings(&budgets, &file.display().to_string(), now);
     found.sort_by_key(|(doubt, _)| *doubt);
     let mut told = Vec::new();
@@ -113,18 +114,30 @@ pub fn warnings(config: &Config, file: &Path, now: money::Instant) -> Vec<String
         orders::crowded(&budgets, &file.display().to_string()).map(|told| told.to_string()),
     );
     told.extend(insecure_notices(config, file, &budgets));
-    let binds = budgets.iter().filter(|budget| budget.orders.is_some()).count();
-    let limits = config.arrays.fix_session.iter().any(|session| session.limits != "none");
-    told.extend((binds > 0 && !limits).then(|| {
-        let file = file.display();
-        format!("{file}: {binds} of its budgets bind orders, and no fix.session has limits = \"budgets\": no order is held in them")
-    }));
+    told.extend(order_limits(config, file, &budgets));
     let alerts = budgets.iter().filter(|budget| !budget.alerts.is_empty()).count();
     told.extend((alerts > 0 && config.alerts.url.is_empty()).then(|| {
         let file = file.display();
         format!("{file}: {alerts} of its budgets alert nobody: alerts.url is empty, set it, or take `alerts` out of their lines")
     }));
     told
+}
+
+/// Budgets that bind orders which no session holds against them, or sessions whose orders no budget binds.
+fn order_limits(config: &Config, file: &Path, budgets: &[Budget]) -> Option<String> {
+    let is_live = |budget: &&Budget| budget.spec.status != ledger::Status::Ended;
+    let binds = budgets.iter().filter(is_live).filter(|budget| budget.orders.is_some()).count();
+    let limited = config.arrays.fix_session.iter().filter(|session| session.limits != "none");
+    let (limited, file) = (limited.count(), file.display());
+    match (binds, limited) {
+        (1.., 0) => Some(format!(
+            "{file}: {binds} of its budgets bind orders, and no fix.session has limits = \"budgets\": no order is held in them"
+        )),
+        (0, 1..) => Some(format!(
+            "{file}: none of its budgets has `orders`, and limits = \"budgets\" of {limited} fix.session holds each order in one: every order is refused with \"no budget\""
+        )),
+        _ => None,
+    }
 }
 
 fn insecure_notices(config: &Config, file: &Path, budgets: &[Budget]) -> Option<String> {

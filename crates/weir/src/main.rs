@@ -615,7 +615,7 @@ fn check(args: &CheckArgs, out: &mut Out) -> Result<ExitCode, String> {
     let worker = weir_config::warnings::missing_worker(&config, args.files.config.as_deref());
     let worker = worker.map(|error| format!("{error}; a start here is refused"));
     let others = unread.into_iter().chain(core).chain(worker).chain(key.warning);
-    tell_warnings(&config, file, is_there && read.is_ok(), others);
+    tell_warnings(&config, file, read.is_ok(), others);
     // With another configuration than the node's nothing can be said of its folder.
     let judged = (is_there && read.is_ok()).then_some(file.as_path());
     let told = match is_sound {
@@ -656,7 +656,7 @@ fn files_of_doors(config: &Config, told: &[String]) -> Vec<String> {
     found.filter(|text| !told.contains(text)).collect()
 }
 
-/// What is allowed and yet hardly meant: in the environment, and in a budgets file where it is sound.
+/// What is allowed and yet hardly meant: in the environment, and in a budgets file where it is sound or missing.
 fn tell_warnings(
     config: &Config,
     file: &Path,

@@ -212,6 +212,49 @@ fn check_warns_of_names_that_are_no_keys_and_of_budgets_that_cannot_spend() {
     }
 }
 
+/// Budgets for orders that nobody holds in them, and sessions whose orders no budget would take.
+#[test]
+fn check_warns_where_orders_and_budgets_do_not_meet() {
+    let folder = tempfile::tempdir().unwrap();
+    for (limits, orders, warns) in [
+        (
+            "budgets",
+            "",
+            "none of its budgets has `orders`, and limits = \"budgets\" of 1 fix.session",
+        ),
+        (
+            "none",
+            r#","orders":{"account":"A"}"#,
+            "1 of its budgets bind orders, and no fix.session",
+        ),
+        (
+            "budgets",
+            r#","orders":{"account":"A"},"status":"ended""#,
+            "none of its budgets has `orders`",
+        ),
+        ("budgets", r#","orders":{"account":"A"}"#, ""),
+        ("none", "", ""),
+        ("budgets", "no file", "none of its budgets has `orders`"),
+    ] {
+        let config = format!(
+            "[[fix.session]]\nsender_comp_id = \"GATE\"\ntarget_comp_id = \"DESK\"\nlimits = \"{limits}\"\nroute = \"v\"\n\
+             [[fix.venue]]\nname = \"v\"\nsender_comp_id = \"GATE\"\ntarget_comp_id = \"V\"\nconnect = [\"127.0.0.1:1\"]\n"
+        );
+        std::fs::write(folder.path().join("weir.toml"), config).unwrap();
+        let budgets = folder.path().join("budgets.jsonl");
+        match orders {
+            "no file" => std::fs::remove_file(budgets).unwrap(),
+            orders => std::fs::write(budgets, line(1, "5", orders)).unwrap(),
+        }
+        let mut check = weir();
+        check.args(["check", "--config", "weir.toml"]);
+        let checked = output(check.current_dir(folder.path()));
+        let told = stderr(&checked);
+        assert_eq!(checked.status.code(), Some(0), "{told}");
+        assert!(told.contains(warns) && told.contains("warning: ") != warns.is_empty(), "{told}");
+    }
+}
+
 #[test]
 fn two_doors_with_one_address_are_refused() {
     let folder = tempfile::tempdir().unwrap();

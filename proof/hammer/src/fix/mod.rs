@@ -282,7 +282,7 @@ impl TradingFloor {
                         self.target
                     ),
                     false => format!(
-                        "the node did not log on at {}: expected it in connect of its [[fix.venue]]",
+                        "the node did not log on at {}: expected it in connect of its [[fix.venue]], which may not have reset_on_logon",
                         args.venue.as_deref().unwrap_or_default()
                     ),
                 };
