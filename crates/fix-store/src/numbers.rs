@@ -11,6 +11,7 @@ use crate::OpenError;
 use crate::handover::{Gone, Handover, Helper, Phase};
 use crate::memo::{Change, Memo, Numbers, Place};
 use crate::record::{u32_at, u64_at};
+use crate::reserve::RESERVE;
 use crate::segment;
 
 const MAGIC: &[u8; 8] = b"WEIRFIXN";
@@ -34,6 +35,9 @@ pub(crate) const FILE_BYTES_MAX: u64 = 8 << 20;
 const REWRITE_BYTES: u64 = 128 << 20;
 /// Room for groups in the file that a start makes and waits for; then the next one is used, which has room for all.
 const FIRST_ROOM_BYTES: u64 = 256 << 10;
+
+/// How much room is made between two looks at the reserve.
+const ROOM_AT_ONCE: u64 = 512 << 10;
 
 /// Changes in a file of their own.
 ///
@@ -80,7 +84,20 @@ impl NextFile {
         let file = DiskFile::create(path)?;
         let (head, salt_sum) = new_head();
         file.write_at(&head, 0)?;
-        file.make_room(HEAD_BYTES as u64, room_bytes())?;
+        // Not of what little a full disk has.
+        let has_reserve = || cfg!(test) || path.with_file_name(RESERVE).exists();
+        let (from, to, mut end) = (HEAD_BYTES as u64, room_bytes(), HEAD_BYTES as u64);
+        while end < to && has_reserve() {
+            let next = to.min(end + ROOM_AT_ONCE);
+            file.make_room(end, next)?;
+            if file.len()? < next {
+                break;
+            }
+            end = next;
+        }
+        if end < to {
+            file.truncate(from)?;
+        }
         file.sync()?;
         Ok(NextFile { file, salt_sum })
     }

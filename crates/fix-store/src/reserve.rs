@@ -6,6 +6,8 @@ use disk::DiskFile;
 
 use crate::OpenError;
 
+/// The file.
+pub(crate) const RESERVE: &str = "reserve";
 const CHUNK_BYTES: usize = 64 << 10;
 
 /// A file of zeros, which is removed when the disk is full.
@@ -19,7 +21,7 @@ pub(crate) struct Reserve {
 impl Reserve {
     /// Sets so many bytes aside, if there is room.
     pub(crate) fn new(root: &Path, bytes: u64) -> Reserve {
-        let mut reserve = Reserve { path: root.join("reserve"), bytes, is_there: false };
+        let mut reserve = Reserve { path: root.join(RESERVE), bytes, is_there: false };
         reserve.is_there = bytes > 0 && reserve.make(bytes);
         reserve
     }
