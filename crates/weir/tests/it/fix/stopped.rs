@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::operating::{call_with, wait_state};
 use super::venues::{accept, listeners};
 use super::{Client, field};
-use crate::full_disk::limit_files;
+use crate::full_disk::{SmallDisk, limit_files, with_own_mounts};
 use crate::principals::token;
 use crate::support::{Node, Setup, output, stderr, stdout, text, wait_for, weir};
 
@@ -251,4 +251,55 @@ fn a_kill_that_cannot_be_sealed_is_in_force_and_is_not_answered_as_done() {
     {
         assert!(audit.contains(told), "{told} is not in {audit}");
     }
+}
+
+/// Receives until a message of this type and ClOrdID comes; the side stays logged on.
+fn until(side: &mut Client, kind: &str, id: &str) -> String {
+    let fields = [format!("|35={kind}|"), format!("|11={id}|")];
+    loop {
+        let message = side.receive_message();
+        assert!(!message.contains("|35=5|"), "{message}");
+        if fields.iter().all(|field| message.contains(field)) {
+            return message;
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_refuses_orders_and_lets_cancels_pass() {
+    let test = "fix::stopped::a_full_disk_refuses_orders_and_lets_cancels_pass";
+    with_own_mounts(test, || {
+        let ([listener], _) = listeners();
+        let setup = gate(&listener, "");
+        let disk = SmallDisk::at(setup.data().join("fix"), 48 << 20);
+        let node = setup.start();
+        let mut venue = venue_of(&node, &listener, 1);
+        let mut client = Client::log_on(&node, 1);
+        let order = |id: &str, text: &str| {
+            let time = super::now();
+            format!("11={id}|21=1|55=A|54=1|60={time}|38=1|40=2|44=1|58={text}|")
+        };
+        client.send("D", &order("a", "-"));
+        until(&mut venue, "D", "a");
+        disk.fill();
+        let text = "x".repeat(8_000);
+        (0..60).for_each(|id| client.send("D", &order(&format!("n{id}"), &text)));
+        node.wait_stat("a refusal", |stat| {
+            stat["doors"]["fix"]["refused_journal"].as_u64() > Some(0)
+        });
+        let refused = until(&mut client, "8", "n59");
+        assert_eq!(field(&refused, "58"), "the gate cannot record orders at present");
+        let time = super::now();
+        client.send("F", &format!("11=c|41=a|55=A|54=1|60={time}|"));
+        until(&mut venue, "F", "c");
+        client.send("H", "11=a|55=A|54=1|");
+        until(&mut venue, "H", "a");
+        venue.send("8", "11=c|41=a|37=V|17=1|150=4|39=4|55=A|54=1|14=0|151=0|6=0|");
+        until(&mut client, "8", "c");
+        disk.free();
+        wait_for("room", || node.log().contains("the disk has room again"));
+        client.send("D", &order("again", "-"));
+        until(&mut venue, "D", "again");
+        assert!(node.log().contains("new orders and replaces are refused from now on"));
+    });
 }
