@@ -103,8 +103,7 @@ impl Node {
         let (lock, budgets, warm) = match standby {
             None => {
                 let lock = lock_data(&config.node.data_dir)?;
-                let budgets = watcher::first_read(config).map_err(StartError::Budgets)?;
-                (lock, budgets, cold(config, permits)?)
+                (lock, watcher::first_read(config)?, cold(config, permits)?)
             }
             Some(Standby { lock, budgets, warm }) => (lock, budgets.as_of_now(config), Some(warm)),
         };
@@ -272,7 +271,7 @@ pub fn stand_by(
     }
     let lock = lock_data(&config.node.data_dir)?;
     Certificates::read(config).map_err(StartError::DoorFiles)?;
-    let budgets = watcher::first_read(config).map_err(StartError::Budgets)?;
+    let budgets = watcher::first_read(config)?;
     let (options, _) = door_options(config).map_err(StartError::DoorFiles)?;
     let address = config.admin.listen.address().expect("the admin door is never off: checked");
     let (heard, node) =

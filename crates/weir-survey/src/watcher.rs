@@ -64,12 +64,8 @@ impl FirstRead {
         if self.looks.is_judged(stamp(&config.budgets.file)) {
             return self;
         }
-        first_read(config).unwrap_or_else(|errors| {
-            let error = errors.first().map(ToString::to_string).unwrap_or_default();
-            tracing::error!(
-                error,
-                "the budgets file has changed, and has an error: the one from before counts"
-            );
+        first_read(config).unwrap_or_else(|error| {
+            tracing::error!(%error, "the budgets file has changed since: what was read before counts");
             self
         })
     }
@@ -77,7 +73,7 @@ impl FirstRead {
 
 /// Reads the budgets for the start. No file means that nothing is known of budgets yet: those of the journal are kept,
 /// but nobody may reserve from them.
-pub(crate) fn first_read(config: &Config) -> Result<FirstRead, Vec<LineError>> {
+pub(crate) fn first_read(config: &Config) -> Result<FirstRead, StartError> {
     let path = &config.budgets.file;
     let pause = Duration::from_millis(config.budgets.check_ms).min(FIRST_LOOK_MAX);
     for _ in 0..FIRST_LOOKS_MAX {
@@ -91,14 +87,14 @@ pub(crate) fn first_read(config: &Config) -> Result<FirstRead, Vec<LineError>> {
         if stamp(path) != Some(before) {
             continue;
         }
-        let bytes = budgets::bytes(path)?;
+        let bytes = budgets::bytes(path).map_err(StartError::Budgets)?;
         if stamp(path) != Some(before) {
             continue;
         }
         let mut looks = Looks::default();
         looks.judged(before);
         let terms = (&ExchangeTerms::of(config), &OrderTerms::of(config));
-        let read = read(path, &bytes, terms)?;
+        let read = read(path, &bytes, terms).map_err(StartError::Budgets)?;
         return Ok(FirstRead { read: Some(read), looks, proof: Some(FileCheck::of(&bytes)) });
     }
     tracing::warn!(file = %path.display(), "the budgets file keeps changing: every ask is refused until the file stands still");
