@@ -153,6 +153,19 @@ impl LogFile {
         written
     }
 
+    /// Is this the last record?
+    ///
+    /// # Errors
+    /// An [`Error`].
+    pub fn ends_with(&self, record: &[u8]) -> Result<bool> {
+        let mut framed = Vec::new();
+        self.kind.append(&mut framed, record)?;
+        let Some(at) = self.end.checked_sub(framed.len() as u64) else { return Ok(false) };
+        let mut found = vec![0; framed.len()];
+        self.file.read_at(&mut found, at)?;
+        Ok(found == framed)
+    }
+
     /// Puts a file with the records of `snapshot` in the place of this one, if it has grown and that makes it much shorter. A failure is logged, and
     /// it is tried again later.
     pub fn shorten<I: Iterator<Item = Vec<u8>>>(&mut self, snapshot: impl FnOnce() -> I) {

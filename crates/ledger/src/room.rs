@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn what_is_cut_is_whole_again() {
         for length in [0, 1, PART_BYTES_MAX, PART_BYTES_MAX + 1, 3 * PART_BYTES_MAX] {
-            let message: Vec<u8> = (0..length).map(|at| (at % 251) as u8).collect();
+            let message: Vec<u8> = (0..=250).cycle().take(length).collect();
             let mut messages = Messages::default();
             let records: Vec<Record> = cut(Room::Vault, &message).unwrap().collect();
             assert_eq!(records.len(), length.div_ceil(PART_BYTES_MAX).max(1));
@@ -215,7 +215,7 @@ mod tests {
             bytes: vec![7; length].into(),
         };
         let missing = |found, expected| Err(RoomError::Part { room: Edits, found, expected });
-        let most = (PART_BYTES_MAX * 4) as u32;
+        let most = u32::MAX;
         let rows = [
             (
                 vec![kept(Edits, 0, true, 3), kept(Edits, 0, true, 4)],
@@ -246,9 +246,8 @@ mod tests {
             assert_eq!(read(&records), expected);
         }
         let mut messages = Messages::default();
-        let parts = MESSAGE_BYTES_MAX / PART_BYTES_MAX;
-        let ends =
-            (0..=parts).map(|part| messages.take(&kept(Vault, part as u32, false, PART_BYTES_MAX)));
+        let parts = u32::try_from(MESSAGE_BYTES_MAX / PART_BYTES_MAX).unwrap();
+        let ends = (0..=parts).map(|part| messages.take(&kept(Vault, part, false, PART_BYTES_MAX)));
         let bytes = MESSAGE_BYTES_MAX + PART_BYTES_MAX;
         assert_eq!(ends.last(), Some(Err(RoomError::TooLong { room: Vault, bytes })));
     }

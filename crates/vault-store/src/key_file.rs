@@ -66,6 +66,18 @@ impl KeyFile {
     }
 }
 
+impl KeyFile {
+    /// Is this the last record?
+    pub(crate) fn ends_with(&self, record: &[u8]) -> Result<bool, OpenError> {
+        Ok(self.0.ends_with(record)?)
+    }
+
+    /// Appends a record that another file has.
+    pub(crate) fn append_raw(&mut self, record: &[u8]) -> Result<(), OpenError> {
+        Ok(self.0.append(record)?)
+    }
+}
+
 impl KeyRecords for KeyFile {
     fn append(&mut self, record: &[u8]) -> Result<(), AppendError> {
         self.0.append(record).map_err(|error| AppendError(error.to_string()))

@@ -14,10 +14,12 @@
 //!   keys      the records, the newest last
 //!   passphrase  how a passphrase becomes the KEK: parameters and salt, no secret; only where there is one
 //!   kek-of-transit  the KEK as another Transit encrypted it; the node's, only where one keeps it
+//!   carried   how many messages of a log on other machines `keys` has; only where there is one
 //!   keys.new  the next `keys` while it is written; removed when the folder is opened
 //! ```
 //! Records hold wrapped keys only; the folder and its files are for the user of the process alone all the same.
 
+mod carried;
 mod error;
 mod kek;
 mod key_file;
@@ -26,6 +28,7 @@ mod passphrase;
 #[cfg(test)]
 mod tests;
 
+pub use carried::{CarriedKeys, NotSent, NotTaken, Send, Travelling, TravellingFile};
 pub use error::OpenError;
 pub use kek::{KekError, KekSource, check_owner_only};
 pub use key_file::{KeyFile, Options};

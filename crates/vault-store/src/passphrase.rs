@@ -16,7 +16,7 @@ use zeroize::Zeroizing;
 pub const PASSPHRASE_BYTES_MIN: usize = 12;
 /// Bytes that a passphrase has at most.
 pub const PASSPHRASE_BYTES_MAX: usize = 1024;
-const FILE: &str = "passphrase";
+pub(crate) const FILE: &str = "passphrase";
 const FILE_BYTES_MAX: u64 = 256;
 const SALT_BYTES: usize = 16;
 /// The second recommended set of RFC 9106: 64 MiB, three passes, four lanes.

@@ -1537,7 +1537,13 @@ fn a_log_of_edits_from_before_is_brought_whole_and_once() {
     let mut brought = Vec::new();
     for _ in 0..2 {
         let mut opened = Opened::open(&bench.folder.path().join("edits")).unwrap();
-        opened.bring(|message| Ok(brought.push(message))).unwrap();
+        let mut bring = |message| brought.push(message);
+        opened
+            .bring(|message| {
+                bring(message);
+                Ok(())
+            })
+            .unwrap();
     }
     assert_eq!(brought.len(), 1);
     bench.bank.told().carried = Some(brought);

@@ -1,5 +1,6 @@
 //! Tests that need to make the disk fail, and those beside them.
 
+mod carried;
 mod endings;
 mod faults;
 mod model;

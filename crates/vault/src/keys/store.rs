@@ -80,6 +80,11 @@ impl<R: KeyRecords> KeyStore<R> {
         &self.records
     }
 
+    /// The same, for what is beside the records.
+    pub fn records_mut(&mut self) -> &mut R {
+        &mut self.records
+    }
+
     /// Unseals the keys; an empty store takes any key encryption key, and from then on this one.
     ///
     /// # Errors

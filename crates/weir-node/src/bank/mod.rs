@@ -84,6 +84,9 @@ const LINES_A_LOOK: usize = 64;
 /// How long the thread sleeps while others only ask, so that no burst of its work is long.
 const PAUSE: Duration = Duration::from_micros(50);
 
+/// Memos of a door, by key.
+type MemoPage = Vec<(u128, Box<[u8]>)>;
+
 /// Something that may be known only once the records before it are sealed.
 enum AwaitingSeal {
     Down(usize, Down),
@@ -736,13 +739,7 @@ impl BankThread {
         1
     }
 
-    fn tell_memos(
-        &self,
-        door: Door,
-        from: u128,
-        max: usize,
-        reply: &Reply<Vec<(u128, Box<[u8]>)>>,
-    ) -> usize {
+    fn tell_memos(&self, door: Door, from: u128, max: usize, reply: &Reply<MemoPage>) -> usize {
         let page = self.bank.memos(door).from(from).take(max);
         tell(reply, page.map(|(key, bytes)| (key, bytes.into())).collect(), max)
     }
