@@ -45,6 +45,11 @@ pub(super) struct TimedRow {
 }
 
 impl TimedRow {
+    /// Is all known that becomes of it?
+    pub(super) fn is_final(&self) -> bool {
+        !matches!(self.state, Verdict::Granted | Verdict::Confirmed | Verdict::Expired)
+    }
+
     /// The line that what it holds is on.
     pub(super) fn line(&self) -> Line {
         if self.state == Verdict::Expired { Line::Expired } else { Line::Held }
@@ -73,6 +78,8 @@ pub(super) struct NamedHolds {
     timed: Vec<Option<Box<[Option<TimedRow>; PIECE]>>>,
     /// When which of them is looked at, by key, while a run is live.
     pub(super) ends: BTreeSet<(u64, u128)>,
+    /// Those of them that are settled or released: they make room where there is none.
+    pub(super) settled: BTreeSet<(u64, u128)>,
 }
 
 fn hash(door: Door, key: u128) -> u64 {
@@ -272,8 +279,7 @@ impl Bank {
         if changes.is_nothing() {
             return Ok(false);
         }
-        if changes.at.is_none() && self.named_len() >= self.options.named_max {
-            self.counts.named_full += 1;
+        if changes.at.is_none() && self.has_no_named_room(out) {
             return Err(NamedRefusal::Busy);
         }
         self.begin_windows(&changes, out);

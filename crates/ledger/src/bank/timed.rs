@@ -132,8 +132,7 @@ impl Bank {
             return Err(NamedError::Missing.into());
         }
         self.check_together(&changes)?;
-        if self.named_len() >= self.options.named_max {
-            self.counts.named_full += 1;
+        if self.has_no_named_room(out) {
             return Err(TimedRefusal::No(Verdict::Busy));
         }
         self.begin_windows(&changes, out);
@@ -250,15 +249,15 @@ impl Bank {
         if mark == Mark::Confirmed && until_ms <= old_ms {
             return Ok(Timed { verdict, until_ms: old_ms, judged: Handled::Before });
         }
-        if self.named_len() >= self.options.named_max {
-            self.counts.named_full += 1;
+        let (slot, has_page) = (grant.slot, grant.page(hold.seq).is_some());
+        if self.has_no_named_room(out) {
             return no(Verdict::Busy);
         }
-        if grant.page(hold.seq).is_none() && self.pages >= self.options.pages_max {
+        if !has_page && self.pages >= self.options.pages_max {
             self.counts.pages_full += 1;
             return no(Verdict::Busy);
         }
-        let (slot, until_ms) = (grant.slot, until_ms.max(old_ms));
+        let until_ms = until_ms.max(old_ms);
         let mut leg =
             NamedLeg { budget: self.spec(slot).id, amounts: crate::LegAmounts::default() };
         leg.amounts.hold = hold.amount;
@@ -391,6 +390,7 @@ impl Bank {
             match self.named_rows.ends.first().copied() {
                 Some((due_ms, key)) if due_ms <= safe_ms => {
                     self.named_rows.ends.pop_first();
+                    self.named_rows.settled.remove(&(due_ms, key));
                     self.end_row(due_ms, key, out);
                 }
                 _ => return,
@@ -429,6 +429,23 @@ impl Bank {
         }
     }
 
+    /// Is there no room for another named hold? What is settled or released makes room, the first to be forgotten anyway first: a repeat
+    /// is then `too_old`, as it would be later.
+    pub(super) fn has_no_named_room(&mut self, out: &mut Out) -> bool {
+        while self.named_len() >= self.options.named_max {
+            let Some((_, key)) = self.named_rows.settled.pop_first() else {
+                self.counts.named_full += 1;
+                return true;
+            };
+            let at = self.named_rows.find(DOOR, key);
+            if at.and_then(|at| self.named_rows.timed(at)).is_some_and(TimedRow::is_final) {
+                let at_ms = self.now_ms;
+                self.book(Record::NamedEnded { door: DOOR, key, at_ms }, out);
+            }
+        }
+        false
+    }
+
     /// Says when a row is looked at: where it holds expired money, not before that is resolved.
     fn look_at_timed(&mut self, at: u32) {
         let Some(row) = self.named_rows.timed(at) else { return };
@@ -439,13 +456,18 @@ impl Bank {
             _ => row.until_ms,
         };
         if self.timeline.is_live() {
-            self.named_rows.ends.insert((due_ms, self.named_rows.row(at).key));
+            let (is_final, key) = (row.is_final(), self.named_rows.row(at).key);
+            self.named_rows.ends.insert((due_ms, key));
+            if is_final {
+                self.named_rows.settled.insert((due_ms, key));
+            }
         }
     }
 
     /// The start of a run: when each row is looked at.
     pub(super) fn begin_ends(&mut self) {
         self.named_rows.ends.clear();
+        self.named_rows.settled.clear();
         let all: Vec<u32> = self.named_rows.all_timed().map(|(at, _)| at).collect();
         all.into_iter().for_each(|at| self.look_at_timed(at));
     }
@@ -588,7 +610,7 @@ impl Bank {
         self.named_rows.set_timed(at, Some(now));
         let waited = before.is_some_and(|before| before.state == Verdict::Expired)
             && changes.all().iter().any(|change| change.before.hold > Amount::ZERO);
-        if *opens || waited {
+        if *opens || waited || now.is_final() {
             self.look_at_timed(at);
         }
         if let Some(kept) = kept {

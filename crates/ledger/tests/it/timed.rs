@@ -364,6 +364,35 @@ fn an_answer_under_a_key_is_kept_with_what_it_booked_and_with_the_end() {
     bench.check();
 }
 
+/// Where there is no room, what is settled or released makes it: nothing else does.
+#[test]
+fn settled_rows_make_room_for_others() {
+    let options = Options { named_max: 3, ..options(1) };
+    let mut bench = Bench::with(options, &[spec(1, 100_000)]);
+    let until_ms = bench.now_ms + 60_000;
+    let mut ask = |bench: &mut Bench, key: u128| {
+        let (key, amount, state) = (CHOSEN | key, Amount::new(10), Verdict::Confirmed);
+        let budgets = [1].into();
+        bench
+            .timed(TimedAsk::Open { key, budgets, amount, until_ms, state })
+            .map(|timed| timed.verdict)
+    };
+    let hold = |key: u128| Hold::of_key(1, CHOSEN | key);
+    for key in 1..=3 {
+        assert_eq!(ask(&mut bench, key), Ok(Verdict::Confirmed));
+    }
+    assert_eq!(ask(&mut bench, 4), Err(TimedRefusal::No(Verdict::Busy)), "all are open");
+    assert_eq!(bench.act_on(hold(2), Settle(7)), Ok(Verdict::Settled));
+    assert_eq!(bench.act_on(hold(2), Settle(7)), Ok(Verdict::Settled), "known while there is room");
+    assert_eq!(ask(&mut bench, 4), Ok(Verdict::Confirmed));
+    assert_eq!(bench.act_on(hold(2), Settle(7)), Err(Verdict::TooOld), "it made room");
+    assert_eq!(bench.act_on(hold(3), Release), Ok(Verdict::Released));
+    assert_eq!(ask(&mut bench, 5), Ok(Verdict::Confirmed));
+    assert_eq!(ask(&mut bench, 6), Err(TimedRefusal::No(Verdict::Busy)));
+    assert_eq!((bench.line(1, Line::Settled), bench.line(1, Line::Held)), (7, 30));
+    bench.check();
+}
+
 /// However many end at once, a turn ends few of them; all end.
 #[test]
 fn many_ends_at_once_are_spread_over_turns() {
