@@ -204,7 +204,7 @@ fn settings_are_judged(cluster: &mut Cluster) {
     attested(&mut log);
     until("the same settings again", || log.create().ok());
     let settings = r#"{"name":"WEIR_r1","subjects":["weir.r1.log"],"num_replicas":1,
-        "storage":"memory","retention":"limits","discard":"old"}"#;
+        "storage":"memory","retention":"limits","discard":"old","metadata":{"weir_node_id":"1"}}"#;
     let reply = cluster.engine(&"r1".parse().unwrap()).create(settings);
     assert!(matches!(reply, Reply::Answer(_)), "{reply:?}");
     let mut bare = cluster.open("r1", 1);
