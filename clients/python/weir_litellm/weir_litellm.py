@@ -34,6 +34,10 @@ BUDGETS_MAX = 8
 """Budgets of one hold at most."""
 HOLD_S = 3600
 """After so long a hold that nothing ended is the node's: it has expired there, or stays held."""
+RELEASE_WAIT = 1.0
+"""So long a failed call waits for its money to be given back; after it that goes on behind it."""
+LIMITS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
+"""Where a request says how long its answer may be. Of several a provider may take any."""
 OVER_MAX = 100
 """A settle of more than so many times its hold is refused by the node: the rest is booked as a spend."""
 _UNKNOWN = frozenset((Verdict.UNREACHABLE, Verdict.TIMEOUT, Verdict.JOURNAL, Verdict.CLOSED, Verdict.BUSY, Verdict.CUT_OFF))
@@ -78,11 +82,17 @@ class Settings(NamedTuple):
 class Call(NamedTuple):
     """A call that is under way."""
 
-    hold: weir.Hold
-    budgets: tuple[str, ...]
-    since: float
     data: dict[str, Any]
     """The proxy's own object of the call: clients may choose its id."""
+    since: float
+    budgets: tuple[str, ...] = ()
+    hold: weir.Hold | None = None
+    """None while it asks for it, and where it needs none."""
+
+    def is_of(self, data: dict[str, Any]) -> bool:
+        """Whether this is the proxy's object of the call, or a copy of it."""
+        request = self.data.get("proxy_server_request")
+        return self.data is data or (request is not None and data.get("proxy_server_request") is request)
 
     @property
     def budget(self) -> str:
@@ -111,9 +121,24 @@ class Hook(CustomLogger):  # type: ignore[misc]
         if not call_id:
             raise _denied(400, "the call has no id: what it costs could not be booked")
         if (running := self._calls.get(call_id)) is not None:
-            if running.data is data:
+            if running.is_of(data):
                 return
             raise _denied(409, f"a call with the id {call_id} is under way: send another x-litellm-call-id, or none")
+        self._calls[call_id] = Call(data, time.monotonic())
+        try:
+            await self._reserve(call_id, user_api_key_dict, data)
+        except BaseException:
+            self._calls.pop(call_id, None)
+            raise
+        now = time.monotonic()
+        for old, call in list(self._calls.items())[:2]:
+            if now - call.since > HOLD_S:
+                del self._calls[old]
+                if call.hold is not None:
+                    log.warning("call %s never ended: its hold on %s is left to the node", old, call.budget)
+                    call.hold.detach()
+
+    async def _reserve(self, call_id: str, user_api_key_dict: Any, data: dict[str, Any]) -> None:
         patterns = self.settings.patterns
         found = (budget_of(pattern, user_api_key_dict, data) for pattern in patterns)
         budgets = tuple(dict.fromkeys(budget for budget in found if budget is not None))
@@ -131,12 +156,7 @@ class Hook(CustomLogger):  # type: ignore[misc]
             hold = weir.Refused(Verdict.UNREACHABLE, str(error))
         if isinstance(hold, weir.Refused):
             return self._refuse(", ".join(budgets), most, hold)
-        now = time.monotonic()
-        self._calls[call_id] = Call(hold, budgets, now, data)
-        for old, call in list(self._calls.items())[:2]:
-            if now - call.since > HOLD_S:
-                log.warning("call %s never ended: its hold on %s is left to the node", old, call.budget)
-                self._calls.pop(old).hold.detach()
+        self._calls[call_id] = Call(data, time.monotonic(), budgets, hold)
 
     def _refuse(self, budget: str, most: Decimal, no: weir.Refused) -> None:
         if no.verdict in _UNKNOWN:
@@ -155,8 +175,8 @@ class Hook(CustomLogger):  # type: ignore[misc]
         most = exact(estimate, self.settings.unit)
         if most:
             return most
-        if most is not None and estimate is not None:
-            return None  # it is free
+        if most is not None and not exact(await estimate_of({**data, LIMITS[0]: 1_000, "messages": [{"role": "user", "content": "a price?"}]}, "/chat/completions"), "USDn"):
+            return None  # the model is free
         if self.settings.no_price == "deny":
             self.counts["no_price_denied"] += 1
             raise _denied(402, f"model {data.get('model')}: its price is not known")
@@ -178,18 +198,18 @@ class Hook(CustomLogger):  # type: ignore[misc]
     async def async_log_success_event(self, kwargs: dict[str, Any], response_obj: Any, start_time: Any, end_time: Any) -> None:
         """Settles what the call did cost: also a stream's part, where its client went away."""
         call = self._calls.pop(str(kwargs.get("litellm_call_id") or ""), None)
-        if call is not None:
-            await self._in_its_loop(self._settle(call, kwargs.get("response_cost")))
+        if call is not None and call.hold is not None:
+            await self._in_its_loop(self._settle(call, call.hold, kwargs.get("response_cost")))
 
-    async def _settle(self, call: Call, cost: Any) -> None:
+    async def _settle(self, call: Call, hold: weir.Hold, cost: Any) -> None:
         spent = exact(cost, self.settings.unit)
-        most = call.hold.amount
+        most = hold.amount
         assert most is not None
         if spent is None:
             log.warning("a call on %s ended without a price: its whole hold of %s is booked", call.budget, most)
             spent = most.decimal
         within = min(spent, most.decimal * OVER_MAX)
-        outcome = await call.hold.settle(within)
+        outcome = await hold.settle(within)
         if spent > within:
             asked = call.budgets if len(call.budgets) > 1 else call.budgets[0]
             outcome = await self._client.spend(asked, spent - within, self.settings.unit)
@@ -203,9 +223,10 @@ class Hook(CustomLogger):  # type: ignore[misc]
         call_id = str(request_data.get("litellm_call_id") or "")
         call = self._calls.get(call_id)
         # Another call with its id that fails, or was refused for it, does not end it.
-        if call is not None and call.data is request_data:
+        if call is not None and call.is_of(request_data):
             del self._calls[call_id]
-            await self._in_its_loop(_release(call.hold))
+            if call.hold is not None:
+                await self._in_its_loop(_release(call.hold))
 
     async def _in_its_loop(self, work: Any) -> None:
         """Runs work on the loop of the client: the proxy may log on another."""
@@ -217,7 +238,7 @@ class Hook(CustomLogger):  # type: ignore[misc]
 
 
 async def _release(hold: weir.Hold) -> None:
-    await hold.release()
+    await hold.release(timeout=RELEASE_WAIT)
 
 
 def _warm() -> None:
@@ -229,12 +250,26 @@ def _warm() -> None:
         log.debug("the estimator is not warm: %s", error)
 
 
+def bounded(data: dict[str, Any]) -> dict[str, Any]:
+    """The request with the largest of its limits as its only one; an HTTPException where one is no number of tokens."""
+    inner = data.get("inferenceConfig")
+    given = {name: data[name] for name in (*LIMITS, "n", "best_of") if data.get(name) is not None}
+    if isinstance(inner, dict) and inner.get("maxTokens") is not None:
+        given["inferenceConfig.maxTokens"] = inner["maxTokens"]
+    for name, value in given.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise _denied(400, f"{name}: {value!r}: expected a whole number of at least 1")
+    limits = [value for name, value in given.items() if name not in ("n", "best_of")]
+    rest = {name: value for name, value in data.items() if name not in LIMITS and name != "inferenceConfig"}
+    return {**rest, LIMITS[0]: max(limits)} if limits else rest
+
+
 async def estimate_of(data: dict[str, Any], route: str) -> float | None:
     """The proxy's own estimate of the most that a request can cost; None for a model without a price."""
     from litellm.proxy import proxy_server
     from litellm.proxy.spend_tracking import budget_reservation as estimator
 
-    router = proxy_server.llm_router
+    data, router = bounded(data), proxy_server.llm_router
     tokens = await estimator.count_request_input_tokens(request_body=data, route=route, llm_router=router)
     return estimator.estimate_request_max_cost(request_body=data, route=route, llm_router=router, input_token_counts=tokens)
 

@@ -266,13 +266,14 @@ class JsonClient(Client):
 
 
 class JsonJob(Job):
-    """A confirm, settle or release over JSON until its final answer. Its token makes a repeat safe."""
+    """A confirm, settle or release over JSON until its final answer. Its token makes a repeat safe, and its key tells the answer also when the
+    node has forgotten the hold."""
 
-    __slots__ = ("body", "door")
+    __slots__ = ("body", "door", "key")
 
     def __init__(self, client: JsonClient, entry: Entry, door: HttpNode | None, token: str, unit: str) -> None:
         super().__init__(client, entry, None, False)
-        self.door = door
+        self.door, self.key = door, _key()
         self.body: dict[str, Any] = {"token": token}
         if entry.action == SETTLE:
             self.body["amount"] = str(Amount(entry.amount, unit))
@@ -291,10 +292,6 @@ class JsonJob(Job):
                 if len(self.foreign) < len(client.doors):
                     continue
             if verdict is not None and self.is_final(verdict):
-                if verdict == Verdict.TOO_OLD and self.tries:
-                    # An earlier try may have been booked, and its answer lost, before the node forgot the hold.
-                    client.log.error("%s: nobody knows whether it was booked: the node has forgotten the hold by now", path)
-                    verdict = Verdict.PENDING
                 self.finish(Outcome(verdict, repeat))
                 return
             self.tries += 1
@@ -303,7 +300,7 @@ class JsonJob(Job):
 
     async def _try(self, door: HttpNode, path: str) -> tuple[Verdict | None, bool]:
         try:
-            answer = await door.call(path, self.body, Deadline(self.client.options.answer_wait))
+            answer = await door.call(path, self.body, Deadline(self.client.options.answer_wait), self.key)
         except (OSError, VersionError) as error:
             self.client.log.debug("%s is repeated: %s", path, error)
             return None, False

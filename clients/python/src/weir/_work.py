@@ -99,6 +99,8 @@ def budgeted(
     a RefusedError, and the function does not run. ``client``: of ``weir.connect_sync``; that of the environment if None.
     """
     amount = amount_of(most, None)
+    if client is not None and not isinstance(client, SyncClient):
+        raise TypeError("client: expected one of weir.connect_sync, also for functions that are async")
 
     def decorate(function: F) -> F:
         signature = inspect.signature(function)

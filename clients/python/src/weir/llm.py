@@ -11,6 +11,7 @@ Prices are those of the package `genai-prices`.
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import json
 import logging
@@ -34,6 +35,8 @@ log = logging.getLogger("weir")
 T = TypeVar("T")
 OUTPUT_MOST = 16_384
 """Tokens that a request is believed to bring at most where it names no limit."""
+END_WAIT = 2.0
+"""So long a finished answer waits until it is booked, in seconds; after it that goes on behind it."""
 OVER_MAX = 100
 """A settle of more than so many times its hold is refused by the node: the rest is booked as a spend."""
 _LIMITS = ("max_completion_tokens", "max_output_tokens", "max_tokens")
@@ -96,6 +99,11 @@ class Guard:
     def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Runs work on the loop of Weir's client: callers may have any loop, or none."""
         return asyncio.run_coroutine_threadsafe(work, (self._weir or default())._loop)
+
+    def wait(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Runs work, and waits for it, but not for ever."""
+        with contextlib.suppress(TimeoutError, concurrent.futures.TimeoutError):
+            self.start(work).result(END_WAIT)
 
     def plan(self, http: Any, request: Any) -> tuple[Any, Plan | Denied | None]:
         """The request to send, and what it may cost; None where it costs nothing."""
@@ -296,23 +304,23 @@ def _send(guard: Guard, send: Any, http: Any) -> Any:
             guard.start(guard.broken(http, error, hold, plan))
             raise
         if response.status_code >= 400:
-            guard.start(guard.fail(hold)).result()
+            guard.wait(guard.fail(hold))
             return response
         meter = Meter(plan)
         if stream:
-            response.stream = Metered(response.stream, meter, lambda: guard.start(guard.end(hold, plan, meter)).result())
+            response.stream = Metered(response.stream, meter, lambda: guard.wait(guard.end(hold, plan, meter)))
         else:
             meter.whole(response.content)
-            guard.start(guard.end(hold, plan, meter)).result()
+            guard.wait(guard.end(hold, plan, meter))
         return response
 
     return guarded
 
 
 def _async_send(guard: Guard, send: Any, http: Any) -> Any:
-    async def run(work: Coroutine[Any, Any, T]) -> T:
-        # A caller that is cancelled does not cancel what became of its money.
-        return await asyncio.shield(asyncio.wrap_future(guard.start(work)))
+    async def run(work: Coroutine[Any, Any, Any]) -> None:
+        # A caller that is cancelled, or waits no longer, does not cancel what became of its money.
+        await asyncio.wait([asyncio.wrap_future(guard.start(work))], timeout=END_WAIT)
 
     class Metered(http.AsyncByteStream):  # type: ignore[misc]
         def __init__(self, stream: Any, meter: Meter, done: Callable[[], Any]) -> None:
