@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use gate_auction::{BidContext, Bidder, Choice, Price, Reason};
-use gate_profile::{Profile, Profiles};
+use gate_profile::{Cap, Profile, Profiles};
 use ledger::{Amount, Hold};
 use openrtb::{Imp, Mtype, PRICE_MICROS_END};
-use weir_budgets::campaign_index::{CampaignAd, CampaignIndex, PinnedRate, ServedCreative};
+use weir_budgets::campaign_index::{CampaignIndex, PinnedRate, ServedCreative};
 use weir_till::Money;
 use wire::Verdict;
 
@@ -144,12 +144,28 @@ impl BidDesk<'_> {
         self.slots[slot as usize]
     }
 
-    /// Is a cap of the whole campaign reached?
-    fn capped(&self, ad: &CampaignAd) -> bool {
+    /// Can a cap of the campaign or of one of its creatives be reached? Where none can, neither is touched.
+    #[inline]
+    fn may_be_capped(&self, slot: u32) -> bool {
+        let items = self.campaign_index.cap_items(slot);
         match self.viewer {
-            Viewer::Known(_) => self.profile.capped(&ad.caps),
-            Viewer::Unknown => !ad.caps.is_empty(),
+            Viewer::Known(_) => self.profile.may_be_capped(items),
+            Viewer::Unknown => items != 0,
         }
+    }
+
+    /// Is one of these caps reached?
+    fn capped(&self, caps: &[Cap]) -> bool {
+        match self.viewer {
+            Viewer::Known(_) => self.profile.capped(caps),
+            Viewer::Unknown => !caps.is_empty(),
+        }
+    }
+
+    /// Is a cap of the whole campaign reached?
+    #[inline]
+    fn is_campaign_capped(&self, slot: u32) -> bool {
+        self.may_be_capped(slot) && self.capped(&self.campaign_index.ad(slot).caps)
     }
 }
 
@@ -193,8 +209,7 @@ impl BidContext for BidDesk<'_> {
 
     fn able(&mut self, bidder: Bidder, bid: Price) -> Result<(), Reason> {
         self.may_be_sent(bid)?;
-        let ad = self.campaign_index.ad(bidder.slot);
-        if self.capped(ad) {
+        if self.is_campaign_capped(bidder.slot) {
             return Err(Reason::Cap);
         }
         let amount = self.amount(bidder.slot, bid, self.multiplier_max).ok_or(Reason::Budget)?;
@@ -203,23 +218,20 @@ impl BidContext for BidDesk<'_> {
     }
 
     fn may_show(&self, bidder: Bidder, impression: usize, creative: usize) -> Result<(), Reason> {
-        if !self.campaign_index.asks_of_creatives(bidder.slot) {
-            // The campaign's own caps are looked at in `able`.
+        let asks_player = self.campaign_index.asks_player(bidder.slot);
+        let may_be_capped = self.may_be_capped(bidder.slot);
+        if !asks_player && !may_be_capped {
             return Ok(());
         }
         let ad = self.campaign_index.ad(bidder.slot);
         let (imp, shown) = (&self.imps[impression], &ad.creatives[creative]);
-        if !ad.wants_player(creative, imp) {
+        if asks_player && !ad.wants_player(creative, imp) {
             return Err(Reason::Targeting);
         }
-        if !suits(imp, shown, self.native) {
+        if asks_player && !suits(imp, shown, self.native) {
             return Err(Reason::Blocked);
         }
-        let capped = match self.viewer {
-            Viewer::Known(_) => self.profile.capped(&shown.caps),
-            Viewer::Unknown => !shown.caps.is_empty(),
-        };
-        if capped { Err(Reason::Cap) } else { Ok(()) }
+        if may_be_capped && self.capped(&shown.caps) { Err(Reason::Cap) } else { Ok(()) }
     }
 
     #[inline]
@@ -270,8 +282,7 @@ impl BidContext for BidDesk<'_> {
 
     fn peek_able(&self, bidder: Bidder, bid: Price) -> Result<(), Reason> {
         self.may_be_sent(bid)?;
-        let ad = self.campaign_index.ad(bidder.slot);
-        if self.capped(ad) {
+        if self.is_campaign_capped(bidder.slot) {
             return Err(Reason::Cap);
         }
         let amount = self.amount(bidder.slot, bid, self.multiplier_max).ok_or(Reason::Budget)?;

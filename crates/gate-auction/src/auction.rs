@@ -543,7 +543,7 @@ impl Auction<'_> {
             _ => self.request.rules.price_min,
         };
         while let Some(reach) = self.scratch.scan.reach() {
-            if self.index.entry(reach).bound < lowest {
+            if self.index.bound(reach) < lowest {
                 if self.scratch.offers.is_empty() {
                     self.note_floor();
                 }
@@ -590,7 +590,7 @@ impl Auction<'_> {
     /// Does the best offer go before this campaign's, and before those of all behind it?
     #[inline]
     fn is_beaten(&self, class: Class, slot: u32) -> bool {
-        let bound = self.index.entry(slot).bound.micros();
+        let bound = self.index.bound(slot).micros();
         let bound = self.request.rules.rank.score(bound, bound);
         self.scratch.offers.peek().is_some_and(|best| best.beats(class, bound))
     }

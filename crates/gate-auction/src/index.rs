@@ -6,6 +6,7 @@ use table::{Map, Secret, spread};
 use crate::auction::Bidder;
 use crate::campaign::{CAMPAIGNS_MAX, Campaign, CampaignError, Creative};
 use crate::conditions;
+use crate::keyset::KeySet;
 use crate::price::{MODIFIER_ONE, Price};
 use crate::record::{Record, Records, Span};
 use crate::request::{Dimension, Format, Placement};
@@ -23,8 +24,6 @@ const EVERY_SIZE: (u16, u16) = (u16::MAX, u16::MAX);
 #[repr(align(64))]
 pub(crate) struct Entry {
     pub(crate) bid: Price,
-    /// The highest that its modifiers can make of the bid. Slots are in this order.
-    pub(crate) bound: Price,
     pub(crate) id: u64,
     pub(crate) seat: u32,
     pub(crate) advertiser: u32,
@@ -75,6 +74,10 @@ pub struct Index {
     pub(crate) currency: CurrencyCode,
     ids: Vec<u64>,
     entries: Vec<Entry>,
+    /// The highest that a campaign's modifiers can make of its bid. Slots are in this order, and eight of a line are looked at in turn.
+    bounds: Vec<Price>,
+    /// Segments for which some campaign modifies its bid.
+    pub(crate) modified: KeySet,
     records: Records,
     /// What each wants, one after the other.
     wishes: Vec<u32>,
@@ -102,7 +105,15 @@ impl Index {
         for (slot, campaign) in (0..).zip(&order) {
             builder.add(slot, campaign);
         }
+        builder.index.note_modified(campaigns);
         Ok(builder.finish())
+    }
+
+    fn note_modified(&mut self, campaigns: &[Campaign]) {
+        let modifiers = campaigns.iter().flat_map(|campaign| &campaign.modifiers);
+        let modified: Vec<u32> = modifiers.map(|modifier| modifier.segment).collect();
+        self.modified.resize(self.sizes.segments);
+        self.modified.fill(&modified);
     }
 
     /// The campaigns' ids, in the order of slots.
@@ -128,6 +139,11 @@ impl Index {
     #[inline]
     pub(crate) fn entry(&self, slot: u32) -> &Entry {
         &self.entries[slot as usize]
+    }
+
+    #[inline]
+    pub(crate) fn bound(&self, slot: u32) -> Price {
+        self.bounds[slot as usize]
     }
 
     #[inline]
@@ -226,6 +242,8 @@ impl Builder {
             currency,
             ids: Vec::with_capacity(campaigns.len()),
             entries: Vec::with_capacity(campaigns.len()),
+            bounds: Vec::with_capacity(campaigns.len()),
+            modified: KeySet::default(),
             records: Records::default(),
             wishes: Vec::new(),
             creatives: Vec::new(),
@@ -248,7 +266,6 @@ impl Builder {
         targeting.deals.iter().for_each(|deal| self.add_deal(*deal, member));
         let entry = Entry {
             bid: campaign.bid,
-            bound: bound(campaign),
             id: campaign.id,
             seat: campaign.seat,
             advertiser: campaign.advertiser,
@@ -258,6 +275,7 @@ impl Builder {
         };
         conditions::push_wishes(targeting, &mut self.index.wishes);
         self.index.entries.push(entry);
+        self.index.bounds.push(bound(campaign));
         self.index.ids.push(campaign.id);
         self.index.sizes.grow(campaign);
         self.index.creatives.extend_from_slice(&campaign.creatives);

@@ -94,6 +94,9 @@ impl Auction<'_> {
 
     #[inline]
     fn modified(&self, bid: Price, record: Record<'_>) -> Price {
+        if !self.scratch.modifies {
+            return bid;
+        }
         let apply =
             record.modifiers().filter(|modifier| self.scratch.segments.has(modifier.segment));
         apply.fold(bid, |bid, modifier| bid.scaled(modifier.factor))

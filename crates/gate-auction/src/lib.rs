@@ -91,9 +91,8 @@ pub use explain::{Explanation, Outcome, Step};
 pub use index::Index;
 pub use key::{Dictionary, DictionaryFull, KEY_MAX, Space, UNKNOWN};
 pub use price::{
-    Conversion, Floor, MODIFIER_MAX, MODIFIER_ONE, Price, PriceRule, Pricing, price_to_send,
+    Conversion, Floor, MODIFIER_MAX, MODIFIER_ONE, Price, PriceRule, Pricing, Rank, price_to_send,
 };
-pub use rank::Rank;
 pub use reason::{Counters, Fates, Reason, Tally};
 pub use request::{
     BlockedAttribute, Deal, Dimension, DurationFloor, Exclusive, Format, Impression, Placement,

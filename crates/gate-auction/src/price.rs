@@ -92,6 +92,38 @@ pub enum PriceRule {
     Fixed,
 }
 
+/// What orders the offers of one class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rank {
+    /// The bid.
+    #[default]
+    Bid,
+    /// The value times the third power of the bid. Where the chance to win rises with about that power it is the expected value: the
+    /// bid alone prefers campaigns that pacing holds back least, whatever the impression is worth to them. It takes the values of
+    /// all campaigns for comparable.
+    Value,
+}
+
+impl Rank {
+    /// What is larger the better an offer is: of what the impression is worth to a campaign, and of its bid, at most that, in the same
+    /// unit. It never falls where either rises. Below 0 counts as 0.
+    #[must_use]
+    #[inline]
+    pub fn score(self, value: i64, bid: i64) -> u64 {
+        let (value, bid) = (value.max(0), bid.max(0));
+        match self {
+            Rank::Bid => bid.unsigned_abs(),
+            // Products are rounded alike everywhere, and the bits of floats from 0 on rise with them.
+            Rank::Value => (real(value) * real(bid) * real(bid) * real(bid)).to_bits(),
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "exact up to 2^53; a score only orders")]
+fn real(amount: i64) -> f64 {
+    amount as f64
+}
+
 /// Which price is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pricing {

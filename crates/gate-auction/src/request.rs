@@ -2,8 +2,7 @@
 
 use money::CurrencyCode;
 
-use crate::price::{Conversion, Floor, Price, PriceRule, Pricing};
-use crate::rank::Rank;
+use crate::price::{Conversion, Floor, Price, PriceRule, Pricing, Rank};
 
 /// What a creative is, with the numbers of OpenRTB's `mtype`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -15,6 +15,8 @@ use crate::signature::Signature;
 pub struct Scratch {
     sizes: KeySizes,
     pub(crate) segments: KeySet,
+    /// Does some campaign modify its bid for one of them?
+    pub(crate) modifies: bool,
     pub(crate) categories_allowed: KeySet,
     pub(crate) categories_blocked: KeySet,
     pub(crate) advertisers_blocked: KeySet,
@@ -103,6 +105,7 @@ impl Scratch {
             self.advertisers_blocked.resize(index.sizes.domains);
         }
         self.segments.fill(request.segments);
+        self.modifies = request.segments.iter().any(|segment| index.modified.has(*segment));
         self.categories_allowed.fill(request.categories_allowed);
         self.categories_blocked.fill(request.categories_blocked);
         self.advertisers_blocked.fill(request.advertisers_blocked);

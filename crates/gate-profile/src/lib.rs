@@ -42,7 +42,7 @@ pub use error::{Busy, CloseError, LoadError, OpenError, Refused, StoreError, Upd
 pub use key::{segment_key, user_key};
 pub use load::{BadLine, Mode, Progress, Rejected, Summary, load_segments};
 pub use options::Options;
-pub use profile::Profile;
+pub use profile::{Profile, cap_items};
 pub use profiles::{Counted, Figures, Presence, Profiles};
 pub use window::{Cap, Window};
 

@@ -52,6 +52,13 @@ impl Profile {
         caps.iter().any(full)
     }
 
+    /// Can one of the caps of these [`cap_items`] be full? False means that none is, so that they need not be looked at.
+    #[inline]
+    #[must_use]
+    pub fn may_be_capped(&self, cap_items: u64) -> bool {
+        (self.items | ALLOWS_NONE) & cap_items != 0
+    }
+
     /// Impressions billed in the cap's window, plus live reservations. In a rolling one what was billed counts up to a
     /// seventh of the window longer.
     #[inline]
@@ -94,6 +101,16 @@ impl Profile {
     }
 }
 
+/// What caps count, hashed to the bits of a word: [`Profile::may_be_capped`] compares it with what a profile counts. 0 without caps.
+#[must_use]
+pub fn cap_items(caps: &[Cap]) -> u64 {
+    let bits = |cap: &Cap| item_bit(cap.item) | if cap.limit == 0 { ALLOWS_NONE } else { 0 };
+    caps.iter().map(bits).fold(0, |all, bits| all | bits)
+}
+
+/// The bit of caps that allow no impression, whatever was counted; items have the others.
+const ALLOWS_NONE: u64 = 1 << 63;
+
 fn item_bit(item: u64) -> u64 {
-    1 << (item.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58)
+    1 << (((item.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) * 63) >> 32)
 }

@@ -11,7 +11,7 @@ use gate_auction as auction;
 use gate_auction::{
     CampaignError, Dictionary, DictionaryFull, Dimension, Format, Index, Price, Space, UNKNOWN,
 };
-use gate_profile::Cap;
+use gate_profile::{Cap, cap_items};
 use money::{CurrencyCode, Instant, OffsetSpan, Zone};
 use openrtb::{
     Ad, AdSpec, Imp, MACRO_BILL, MACRO_CLICK_PIXEL, MACRO_WIN, Mtype, NativeSet, Redirect,
@@ -124,12 +124,8 @@ pub struct CampaignIndex {
     dictionary: Dictionary,
     /// By the campaign's slot in the index.
     ads: Box<[CampaignAd]>,
-    /// How much of a price is held, by the same slots: apart, because every candidate is asked for it.
-    holds: Box<[ReserveRule]>,
-    /// What the campaign's currency is worth, by the same slots.
-    rates: Box<[PinnedRate]>,
-    /// Is there something to ask of the campaign's creatives one by one? Apart for the same reason.
-    asks_of_creatives: Box<[bool]>,
+    /// By the same slots: apart, because every candidate is asked for it.
+    rows: Box<[MarketRow]>,
     slots: Keys<u64>,
     /// The auction's keys of segments by the profiles' keys of them.
     segments: Keys<u32>,
@@ -141,6 +137,22 @@ pub struct CampaignIndex {
     banner_sizes: Box<[(u16, u16)]>,
     until: Instant,
 }
+
+/// What each candidate of an auction is asked for: half a cache line.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
+struct MarketRow {
+    /// Which users may have reached a cap of the campaign or of one of its creatives: [`gate_profile::cap_items`].
+    cap_items: u64,
+    /// What its currency is worth.
+    rate: PinnedRate,
+    /// How much of a price is held.
+    hold: ReserveRule,
+    /// Do its creatives need something of a player, or of a native request?
+    asks_player: bool,
+}
+
+const _: () = assert!(size_of::<MarketRow>() == 32);
 
 /// The taxonomy of campaigns' categories, as OpenRTB's `cattax` numbers it: the first of the IAB.
 pub const CATEGORY_TAXONOMY: u32 = 1;
@@ -263,24 +275,14 @@ impl CampaignIndex {
             }
         };
         let slots: Keys<u64> = index.ids().iter().copied().zip(0..).collect();
-        let (ads, holds) = ads(&slots, budgets, now);
-        let rates = rates(&slots, budgets, terms);
-        let asks = |ad: &CampaignAd| {
-            let of = |shown: &ServedCreative| {
-                shown.caps.len() > ad.caps.len() || shown.ad.mtype() != Mtype::Banner
-            };
-            ad.creatives.iter().any(of)
-        };
-        let asks_of_creatives = ads.iter().map(asks).collect();
+        let (ads, rows) = ads(&slots, budgets, terms, now);
         let segments = segments(&dictionary, budgets);
         let banner_sizes = banner_sizes(budgets);
         let campaign_index = CampaignIndex {
             index,
             dictionary,
             ads,
-            holds,
-            rates,
-            asks_of_creatives,
+            rows,
             slots,
             segments,
             advertisers,
@@ -319,7 +321,7 @@ impl CampaignIndex {
     #[inline]
     #[must_use]
     pub fn reserve_rule(&self, slot: u32) -> ReserveRule {
-        self.holds[slot as usize]
+        self.rows[slot as usize].hold
     }
 
     /// What the currency of the campaign of a slot is worth.
@@ -329,18 +331,24 @@ impl CampaignIndex {
     #[inline]
     #[must_use]
     pub fn rate(&self, slot: u32) -> PinnedRate {
-        self.rates[slot as usize]
+        self.rows[slot as usize].rate
     }
 
-    /// Is there something to ask of the creatives of the campaign of a slot one by one: caps of their own beside the
-    /// campaign's, or what they need of a player?
+    /// Do creatives of the campaign of a slot need something of a player, or of a native request?
     ///
     /// # Panics
-    /// If there is no such slot.
+    /// If there is no such slot, here and below.
     #[inline]
     #[must_use]
-    pub fn asks_of_creatives(&self, slot: u32) -> bool {
-        self.asks_of_creatives[slot as usize]
+    pub fn asks_player(&self, slot: u32) -> bool {
+        self.rows[slot as usize].asks_player
+    }
+
+    /// What the caps of the campaign of a slot and of its creatives count, as [`gate_profile::cap_items`]; 0 without caps.
+    #[inline]
+    #[must_use]
+    pub fn cap_items(&self, slot: u32) -> u64 {
+        self.rows[slot as usize].cap_items
     }
 
     /// The slot of a campaign, if it is in this index.
@@ -605,19 +613,29 @@ fn format(format: campaigns::Format) -> Format {
 fn ads(
     slots: &Keys<u64>,
     budgets: &[&Budget],
+    terms: &ExchangeTerms,
     now: Instant,
-) -> (Box<[CampaignAd]>, Box<[ReserveRule]>) {
-    let mut ads: Vec<Option<(CampaignAd, ReserveRule)>> = (0..slots.len()).map(|_| None).collect();
+) -> (Box<[CampaignAd]>, Box<[MarketRow]>) {
+    let mut ads: Vec<Option<(CampaignAd, MarketRow)>> = (0..slots.len()).map(|_| None).collect();
     for budget in budgets {
         let Some(campaign) = &budget.campaign else { continue };
         if let Some(slot) = slots.get(&campaign.id) {
-            let offset_minutes = offset_min(&budget.spec.zone, now);
-            ads[*slot as usize] = Some((ad(campaign, offset_minutes), campaign.hold));
+            let ad = ad(campaign, offset_min(&budget.spec.zone, now));
+            let row = MarketRow {
+                cap_items: ad
+                    .creatives
+                    .iter()
+                    .fold(cap_items(&ad.caps), |items, shown| items | cap_items(&shown.caps)),
+                rate: terms.rate(campaign.currency).unwrap_or(PinnedRate::ONE),
+                hold: campaign.hold,
+                asks_player: ad.creatives.iter().any(|shown| shown.ad.mtype() != Mtype::Banner),
+            };
+            ads[*slot as usize] = Some((ad, row));
         }
     }
     let ads = ads.into_iter().map(|ad| ad.expect("each slot is a campaign's"));
-    let (ads, holds): (Vec<CampaignAd>, Vec<ReserveRule>) = ads.unzip();
-    (ads.into(), holds.into())
+    let (ads, rows): (Vec<CampaignAd>, Vec<MarketRow>) = ads.unzip();
+    (ads.into(), rows.into())
 }
 
 fn banner_sizes(budgets: &[&Budget]) -> Box<[(u16, u16)]> {
@@ -632,16 +650,6 @@ fn banner_sizes(budgets: &[&Budget]) -> Box<[(u16, u16)]> {
     let mut sizes: Vec<(u16, u16)> = sizes.into_iter().collect();
     sizes.sort_by_key(|(width, height)| Reverse(u32::from(*width) * u32::from(*height)));
     sizes.into()
-}
-
-fn rates(slots: &Keys<u64>, budgets: &[&Budget], terms: &ExchangeTerms) -> Box<[PinnedRate]> {
-    let mut rates = vec![PinnedRate::ONE; slots.len()];
-    for campaign in budgets.iter().filter_map(|budget| budget.campaign.as_ref()) {
-        if let Some((slot, rate)) = slots.get(&campaign.id).zip(terms.rate(campaign.currency)) {
-            rates[*slot as usize] = rate;
-        }
-    }
-    rates.into()
 }
 
 fn ad(campaign: &campaigns::Campaign, offset_minutes: i16) -> CampaignAd {

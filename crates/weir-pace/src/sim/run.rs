@@ -188,7 +188,7 @@ pub fn run<B: Bidder>(
 }
 
 /// A bid, the hash of request and campaign, the campaign, and what the request is worth to it.
-type Offer = (i64, u64, u16, i64);
+type BestBid = (i64, u64, u16, i64);
 
 /// A bid that met the outside market.
 #[derive(Clone, Copy)]
@@ -255,7 +255,7 @@ impl<'a, B: Bidder> AuctionRun<'a, B> {
 
     fn auction(&mut self, request: &DayRequest) {
         let worker = self.worker(request.id);
-        let mut best: Option<(u64, Offer)> = None;
+        let mut best: Option<(u64, BestBid)> = None;
         for pair in self.day.eligible(request) {
             let campaign = usize::from(pair.campaign);
             let Some(bid) = self.bidder.bid(worker, campaign, request.id, pair.value) else {
@@ -277,7 +277,7 @@ impl<'a, B: Bidder> AuctionRun<'a, B> {
     }
 
     /// Reserves the bid and lets it meet the outside market.
-    fn send(&mut self, request: &DayRequest, worker: u16, best: Offer) {
+    fn send(&mut self, request: &DayRequest, worker: u16, best: BestBid) {
         let (bid, hash, campaign, value) = best;
         let row = usize::from(campaign);
         let Some(hold) = self.bidder.reserve(worker, row, bid) else {

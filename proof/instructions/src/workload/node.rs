@@ -21,7 +21,7 @@ const WAKE_UP: usize = 8;
 const WAKE_MS: u64 = 1;
 /// A frame of resolves comes after so many frames of asks: one ask in ten is confirmed.
 const RESOLVE_EVERY: usize = 10;
-const CAMPAIGNS: u64 = 4_000;
+const CAMPAIGNS: u64 = 20_000;
 /// One bid in so many wins, and its notices come.
 const WINS: u64 = 8;
 /// Requests as exchanges send them: banner, video, audio, native, pods, deals, users with and without an id.
