@@ -198,13 +198,13 @@ test-litellm: dev-binaries
 	@WEIR=$(CURDIR)/target/debug/weir proof/litellm/run
 
 # The first time it needs a network: the server comes through the Go module proxy.
-test-cluster:
+test-cluster: dev-binaries
 	@echo "== three real nats-servers that are killed, stopped and put back, and two nodes that take over from each other"
-	@proof/cluster/run
+	@WEIR=$(CURDIR)/target/debug/weir proof/cluster/run
 
-demo-cluster:
+demo-cluster: dev-binaries
 	@echo "== a bank, a standby that follows, kill -9, takeover, audit"
-	@proof/cluster/run demo
+	@WEIR=$(CURDIR)/target/debug/weir proof/cluster/run demo
 
 web-unit: $(WEB)
 	@echo "== the dashboard's types and its parts without a browser"
