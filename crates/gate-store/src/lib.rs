@@ -62,7 +62,6 @@
 //!
 //! Three things are not cut into steps: the sort of one segment (`segment_bytes_max`), the sync of a finished run, and the
 //! records of one (key, sub, window). An owner that must not wait for them runs the store on a background thread.
-//! `cargo run --release -p costs -- policies` compares the policies.
 //!
 //! The bytes on disk are drawn in the modules `format` (header), `segment`, `run` and `manifest`.
 

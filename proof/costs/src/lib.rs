@@ -1,14 +1,12 @@
 //! What the abstractions of the gates cost beside the alternatives that were not taken.
 //!
-//! [`pairs`] are comparisons of two and more ways to do the same work; [`policies`] is the same store under each of its
-//! policies. The losers live only here.
+//! [`pairs`] are comparisons of two and more ways to do the same work. The losers live only here.
 #![allow(
     clippy::cast_precision_loss,
     reason = "figures for people: no count here needs more than 52 bits"
 )]
 
 pub mod pairs;
-pub mod policies;
 pub mod race;
 pub mod report;
 
@@ -55,7 +53,4 @@ pub enum Error {
         /// The error of the operating system.
         source: std::io::Error,
     },
-    /// The stores that are measured could not be written or read.
-    #[error(transparent)]
-    Store(#[from] gate_store::StoreError),
 }

@@ -1,4 +1,4 @@
-//! `costs pairs` compares ways to do the same work; `costs policies` shows a store under each policy.
+//! `costs pairs` compares ways to do the same work.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,11 +8,11 @@ use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand};
 use costs::pairs::{GROUPS, Pair};
 use costs::report::{Origin, json, json_beside, markdown, tables};
-use costs::{Error, Size, policies};
+use costs::{Error, Size};
 
 /// What the abstractions of Weir cost beside the alternatives that were not taken.
 #[derive(Debug, Parser)]
-#[command(after_help = "Example: costs pairs table json --markdown before-after.md")]
+#[command(after_help = "Example: costs pairs table queue --markdown before-after.md")]
 struct Args {
     #[command(subcommand)]
     command: Command,
@@ -22,12 +22,6 @@ struct Args {
 enum Command {
     /// Compares ways to do the same work, and prints a table for each comparison.
     Pairs(PairsArgs),
-    /// Shows the segment store under each compaction policy: what is written, and what a read costs.
-    Policies {
-        /// The same work in small, to see that it runs: the figures mean nothing.
-        #[arg(long)]
-        smoke: bool,
-    },
 }
 
 #[derive(Debug, clap::Args)]
@@ -47,11 +41,8 @@ struct PairsArgs {
 }
 
 fn main() -> ExitCode {
-    let done = match Args::parse().command {
-        Command::Pairs(args) => pairs(&args),
-        Command::Policies { smoke } => print_policies(size(smoke)),
-    };
-    match done {
+    let Command::Pairs(args) = Args::parse().command;
+    match pairs(&args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("costs: {error}");
@@ -60,16 +51,13 @@ fn main() -> ExitCode {
     }
 }
 
-fn size(smoke: bool) -> Size {
-    if smoke { Size::Smoke } else { Size::Full }
-}
-
 #[allow(clippy::print_stdout, reason = "a program whose output this is")]
 fn pairs(args: &PairsArgs) -> Result<(), Error> {
     let wanted = |name: &str| args.names.is_empty() || args.names.iter().any(|one| one == name);
     let (origin, mut made): (Origin, Vec<Pair>) = (Origin::here(), Vec::new());
+    let size = if args.smoke { Size::Smoke } else { Size::Full };
     for group in GROUPS.iter().filter(|group| wanted(group.name)) {
-        let pairs = (group.run)(size(args.smoke))?;
+        let pairs = (group.run)(size)?;
         print!("{}", tables(&pairs));
         made.extend(pairs);
     }
@@ -80,12 +68,6 @@ fn pairs(args: &PairsArgs) -> Result<(), Error> {
     };
     write(args.json.as_deref(), || sheet)?;
     write(args.markdown.as_deref(), || markdown(&origin, &made))
-}
-
-#[allow(clippy::print_stdout, reason = "a program whose output this is")]
-fn print_policies(size: Size) -> Result<(), Error> {
-    print!("{}", policies::table(size)?);
-    Ok(())
 }
 
 fn write(path: Option<&Path>, text: impl FnOnce() -> String) -> Result<(), Error> {

@@ -211,7 +211,7 @@ pub fn tables(pairs: &[Pair]) -> String {
 }
 
 fn section(pair: &Pair) -> String {
-    let Pair { id, what, operation, outcomes, verdict, detail } = pair;
+    let Pair { id, what, operation, outcomes, verdict } = pair;
     let mut text = format!("\n### {id}\n\n{}\n\n", wrapped(what));
     let _ =
         writeln!(text, "| case | ns per {operation} | fastest..slowest | time, ours = 1 [95 %] |");
@@ -222,9 +222,6 @@ fn section(pair: &Pair) -> String {
         let _ = writeln!(text, "| {} | {ns} | {min}..{max} | {ratio} |", outcome.name);
     }
     let _ = writeln!(text, "\n{}", wrapped(verdict));
-    if !detail.is_empty() {
-        let _ = writeln!(text, "\n{}", detail.trim_end());
-    }
     text
 }
 
@@ -297,7 +294,7 @@ mod tests {
     fn pair() -> Pair {
         let meaning = Meaning { rival: None, faster: "it stays", slower: "s", level: "l" };
         let outcomes = vec![outcome("ours", 2.0), outcome("same", 2.0), outcome("theirs", 5.0)];
-        Pair::new("kind/one", "Work.", "step", outcomes, &meaning).with_detail("More.".into())
+        Pair::new("kind/one", "Work.", "step", outcomes, &meaning)
     }
 
     #[test]
@@ -314,8 +311,6 @@ Work.
 | theirs | 5.00 | 5.00..5.00 | 2.50 [2.50..2.50] |
 
 No difference that can be told beside same: l.
-
-More.
 ";
         assert_eq!(tables(&[pair()]), expected);
     }

@@ -1,14 +1,12 @@
 //! Our way beside the ways not taken: each an honest pair on the same work.
 //!
-//! Only pairs that a library could still win are here. Pairs whose question is decided (dispatch, JSON, allocation, names, expiry, scan,
-//! `after`, loop, clock) keep their figures in `alternatives.json`; commit `f974c61a` holds their code.
+//! Only pairs that a library could still win are here. Pairs whose question is decided keep their figures in `alternatives.json`, from
+//! which the cost sheet shows them: commit `f974c61a` holds the code of dispatch, JSON, allocation, names, expiry, scan, `after`, loop
+//! and clock, commit `d180f1d8` that of frames, FIX, vault and histogram.
 
 pub mod decode;
-pub mod fix;
-pub mod histograms;
 pub mod maps;
 pub mod queues;
-pub mod vault;
 
 use probe::compare::{MIN_EFFECT, Outcome, Verdict};
 
@@ -27,8 +25,6 @@ pub struct Pair {
     pub outcomes: Vec<Outcome>,
     /// What it means for us, in one sentence; says so where the change did not pay.
     pub verdict: String,
-    /// Markdown with what the table cannot show, such as tails; empty where there is nothing more to say.
-    pub detail: String,
 }
 
 /// What a pair means for us, by how it comes out: the figures decide which sentence is printed, so none is untrue on another
@@ -56,13 +52,7 @@ impl Pair {
         meaning: &Meaning,
     ) -> Pair {
         let verdict = verdict(&outcomes, meaning);
-        Pair { id, what: what.into(), operation, outcomes, verdict, detail: String::new() }
-    }
-
-    /// The same with more to say, as Markdown.
-    #[must_use]
-    pub fn with_detail(self, detail: String) -> Pair {
-        Pair { detail, ..self }
+        Pair { id, what: what.into(), operation, outcomes, verdict }
     }
 
     /// The alternative that took the least time beside ours.
@@ -112,10 +102,7 @@ pub struct Group {
 pub const GROUPS: &[Group] = &[
     Group { name: "decode", run: decode::run },
     Group { name: "table", run: maps::run },
-    Group { name: "fix", run: fix::run },
-    Group { name: "vault", run: vault::run },
     Group { name: "queue", run: queues::run },
-    Group { name: "histogram", run: histograms::run },
 ];
 
 #[cfg(test)]

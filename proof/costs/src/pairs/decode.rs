@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use openrtb::{BidRequest, Imp as ImpView, ReadLimits, Reader};
 use serde::Deserialize;
 
-use crate::pairs::{Meaning, Pair};
+use super::{Meaning, Pair};
 use crate::race::{Way, each, race};
 use crate::{Error, Size};
 
@@ -16,7 +16,11 @@ const ROUNDS: usize = 15;
 const SEED: u64 = 1;
 const BODIES: u64 = 1_000;
 
-pub(super) fn pair(size: Size) -> Result<Pair, Error> {
+/// Makes `decode/openrtb`.
+///
+/// # Errors
+/// The ways did different work.
+pub fn run(size: Size) -> Result<Vec<Pair>, Error> {
     let bodies = bodies(size.pick(BODIES, 50));
     let mut reader = Reader::default();
     let mut room = Vec::new();
@@ -68,7 +72,8 @@ pub(super) fn pair(size: Size) -> Result<Pair, Error> {
          simd-json, which the tape is made with too, unescapes in place, so both work on a copy, which is counted.",
         bodies.len()
     );
-    Ok(Pair::new("decode/openrtb", what, "request", race(size.pick(ROUNDS, 1), ways)?, &meaning))
+    let outcomes = race(size.pick(ROUNDS, 1), ways)?;
+    Ok(vec![Pair::new("decode/openrtb", what, "request", outcomes, &meaning)])
 }
 
 /// Bodies without quoted numbers, which these structs do not take and the view does.
