@@ -9,7 +9,7 @@ use std::time::Duration;
 use access::{LiveTokens, OriginGuard};
 use axum::body::Bytes;
 use axum::extract::Extension;
-use axum::http::HeaderValue;
+use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;
 use axum::{Router, middleware};
 use hyper::server::conn::http1;
@@ -122,7 +122,7 @@ struct Opened {
 pub struct Standby(Opened);
 
 impl Standby {
-    /// Opens it. `cluster` is asked for each call; `take_over` hears who has the node take over, and why.
+    /// Opens it. `cluster` and `metrics` are asked for each call; `take_over` hears who has the node take over, and why.
     ///
     /// # Errors
     /// See [`StartError`]; nothing runs then.
@@ -130,6 +130,7 @@ impl Standby {
         listener: TcpListener,
         options: Options,
         cluster: impl Fn() -> Cluster + Clone + Send + Sync + 'static,
+        metrics: impl Fn() -> Bytes + Clone + Send + Sync + 'static,
         take_over: impl Fn(&str, &str) + Clone + Send + Sync + 'static,
     ) -> Result<Standby, StartError> {
         let why = "this node stands by: another one is the bank of its cluster; GET /v1/cluster";
@@ -145,7 +146,10 @@ impl Standby {
                 axum::Json(cluster())
             }))
         };
+        let exposed =
+            move |headers: HeaderMap| std::future::ready(api::node::exposed(&headers, metrics()));
         let routes = Router::new()
+            .route("/metrics", axum::routing::get(exposed))
             .route("/healthz", axum::routing::get(|| std::future::ready("ok\n")))
             .route("/v1/cluster", axum::routing::get(told))
             .route("/v1/cluster/take-over", axum::routing::post(begun))

@@ -18,6 +18,7 @@ use crate::bank::warm::Followed;
 pub use crate::bank::warm::Warm;
 use crate::doors::DOORS;
 use crate::error::StartError;
+use crate::in_force::Digest;
 use crate::known::Permits;
 use crate::start::{lock_data, workers};
 
@@ -201,6 +202,8 @@ pub struct Heard {
     pub bank: Option<(String, u32)>,
     /// Why what is in the log is not on this node's disk.
     pub failure: Option<String>,
+    /// The digest of the budgets file that is in force, as far as the log was followed.
+    pub budgets: Option<Digest>,
 }
 
 /// A node that follows the log and waits until no bank speaks there.
@@ -282,6 +285,7 @@ impl<'c> Standby<'c> {
         (heard.lag_ms, heard.since_ms) = (now_ms - self.even_ms, now_ms - self.turned_ms);
         if let Some(warm) = &self.warm {
             heard.position = warm.position();
+            heard.budgets = warm.budgets();
             heard.bank = warm.bank().map(|(node, run)| (node.to_string(), *run));
         }
         Ok(is_over)

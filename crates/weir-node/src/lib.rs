@@ -13,6 +13,7 @@
 //! - [`bank`] is the bank's thread; its parts are keys, what pacing learned, reconciliation, recovery, and rows for the survey.
 //! - `messages` pass between workers and bank; [`pulse`] is written by the bank and read by others.
 //! - [`cluster`] is for a log on other machines: how a node stands by, and how a run begins there.
+//! - [`in_force`] knows which budgets file that log says is in force.
 //! - [`stages`] names what the time of a thread goes into, [`measured`] reads it.
 //! - [`whole_folder`] makes the folders of stores, whole or not at all.
 //! - [`reconcile_file`] reads the lines of what an exchange says of bids.
@@ -28,6 +29,7 @@ pub mod certificates;
 pub mod cluster;
 pub mod doors;
 mod error;
+pub mod in_force;
 pub mod known;
 pub mod measured;
 pub mod memory;

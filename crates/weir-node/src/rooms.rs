@@ -13,6 +13,7 @@ use ledger_journal::{Disk, Follower, segment_head, segments};
 use weir_edits::Carried;
 
 use crate::error::StartError;
+use crate::in_force::{Digest, FileInForce, digest_of};
 
 /// The rooms of a data folder.
 pub(crate) struct Rooms {
@@ -20,6 +21,7 @@ pub(crate) struct Rooms {
     /// By [`Room::ALL`]: whole messages that were read.
     seen: [u64; Room::ALL.len()],
     edits: Carried,
+    budgets: FileInForce,
     /// The last message was not taken, and that was said.
     failed: bool,
 }
@@ -33,9 +35,15 @@ impl Rooms {
         let edits = Carried::open(&data.join("edits"));
         let edits = edits.map_err(|error| StartError::Cluster(format!("edits: {error}")))?;
         let seen = Room::ALL.map(|room| bank.kept(room));
-        let mut rooms = Rooms { messages: Messages::default(), seen, edits, failed: false };
+        let (messages, budgets) = (Messages::default(), FileInForce::open(data));
+        let mut rooms = Rooms { messages, seen, edits, budgets, failed: false };
         rooms.settle(disk)?;
         Ok(rooms)
+    }
+
+    /// The digest of the budgets file that is in force, as far as the log was read.
+    pub(crate) fn budgets(&self) -> Option<Digest> {
+        self.budgets.digest()
     }
 
     /// Takes the next record of the log. What cannot be taken now is taken when the rooms settle.
@@ -70,14 +78,27 @@ impl Rooms {
             }
         }
         let missing = Room::ALL.map(|room| self.seen(room) - count(self, room));
-        if missing == [0; Room::ALL.len()] {
-            return Ok(());
-        }
-        for (room, message) in self.find(disk, missing)? {
-            self.apply(room, &message).map_err(StartError::Cluster)?;
+        if missing != [0; Room::ALL.len()] {
+            for (room, message) in self.find(disk, missing)? {
+                self.apply(room, &message).map_err(StartError::Cluster)?;
+            }
         }
         self.failed = false;
+        self.settle_budgets(disk);
         Ok(())
+    }
+
+    /// Only the last message counts, and a node can do without: the next one that is sent says it again.
+    fn settle_budgets(&mut self, disk: (&Disk, u64)) {
+        if self.budgets.number() == self.seen(Room::Budgets) {
+            return;
+        }
+        let one = Room::ALL.map(|room| u64::from(room == Room::Budgets && self.seen(room) > 0));
+        let found = self.find(disk, one).unwrap_or_default();
+        let found = found.iter().try_for_each(|(room, message)| self.apply(*room, message));
+        if let Err(error) = found {
+            tracing::warn!(error, "which budgets file is in force was not noted");
+        }
     }
 
     /// The last messages, so many by room. They are nearly always in the newest segment.
@@ -121,7 +142,12 @@ impl Rooms {
     fn apply(&mut self, room: Room, message: &[u8]) -> Result<(), String> {
         match room {
             Room::Edits => self.edits.take(message).map_err(|error| error.to_string()),
-            Room::Vault | Room::Budgets => Ok(()),
+            Room::Budgets => {
+                let digest = digest_of(message).ok_or("a message about the budgets file that this version does not know: is it older than the one that wrote it?")?;
+                let noted = self.budgets.set(self.seen(room), digest);
+                noted.map_err(|error| error.to_string())
+            }
+            Room::Vault => Ok(()),
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{SocketAddr, TcpListener};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{RecvTimeoutError, Sender as Commands};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
@@ -81,6 +82,8 @@ struct Shared {
     reload_refused: Mutex<Option<(u64, String)>>,
     /// As it is in force.
     config: Mutex<Config>,
+    /// Where the log is on other machines: this run began with another budgets file than the one in force before.
+    files_differ: AtomicBool,
 }
 
 /// How the budgets file stands.
@@ -117,6 +120,7 @@ impl Status {
             reload_refused: Mutex::default(),
             budgets: Mutex::default(),
             config: Mutex::new(config.clone()),
+            files_differ: AtomicBool::new(false),
         }))
     }
 
@@ -264,6 +268,15 @@ impl Status {
     /// Another configuration is in force.
     pub(crate) fn set_config(&self, config: Config) {
         *self.0.config.lock().unwrap_or_else(PoisonError::into_inner) = config;
+    }
+
+    /// Did this run begin with another budgets file than the one in force before?
+    pub(crate) fn files_differ(&self) -> bool {
+        self.0.files_differ.load(Relaxed)
+    }
+
+    pub(crate) fn set_files_differ(&self, differ: bool) {
+        self.0.files_differ.store(differ, Relaxed);
     }
 
     pub(crate) fn file_counts(&self) -> FileCounts {

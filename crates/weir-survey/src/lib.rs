@@ -12,6 +12,7 @@
 //! - `watching` looks at all budgets some times per second; everything that is shown is read from what it found.
 //! - `alerts` sends webhooks of what the looks find.
 //! - `admin` has the calls for tools beside those of `watch`: `/stat`, `/books`, `/why`, `/costs`, `/profiles`, `/v1/reconcile`.
+//! - `in_force` compares the budgets file with that of a log on other machines.
 //! - `reload` reads the configuration again.
 //! - [`costs`] makes the cost sheet of what the probes of `weir-node` recorded.
 //! - `pace_text` says whether a budget is on its plan, and why not.
@@ -25,6 +26,7 @@ mod alerts;
 pub mod costs;
 mod counted;
 mod file_changes;
+mod in_force;
 mod looks;
 mod pace_text;
 mod prices;

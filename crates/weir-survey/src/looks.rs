@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::time::{Duration, Instant as Monotonic, SystemTime};
 
+use sha2::{Digest as _, Sha256};
 use weir_budgets::budgets;
+use weir_node::in_force::Digest;
 
 /// Steps of time stamps are shorter on every file system: 2 s on FAT, 1 s on old ones, milliseconds elsewhere.
 const STAMP_STEP: Duration = Duration::from_millis(2_100);
@@ -66,21 +68,29 @@ impl Looks {
 /// trace.
 #[derive(Debug)]
 pub(crate) struct FileCheck {
-    sum: u32,
+    digest: Digest,
     read_at: Monotonic,
 }
 
 impl FileCheck {
     pub(crate) fn of(bytes: &[u8]) -> FileCheck {
-        FileCheck { sum: crc32c::crc32c(bytes), read_at: Monotonic::now() }
+        FileCheck { digest: digest(bytes), read_at: Monotonic::now() }
+    }
+
+    pub(crate) fn digest(&self) -> Digest {
+        self.digest
     }
 
     /// Reads a file a second time, once no change can have the time stamp of the first; reports whether its bytes are others.
     pub(crate) fn differs(proof: &mut Option<FileCheck>, path: &Path) -> bool {
         let due = proof.take_if(|proof| proof.read_at.elapsed() > STAMP_STEP);
         let bytes = due.as_ref().and_then(|_| budgets::bytes(path).ok());
-        bytes.zip(due).is_some_and(|(bytes, proof)| crc32c::crc32c(&bytes) != proof.sum)
+        bytes.zip(due).is_some_and(|(bytes, proof)| digest(&bytes) != proof.digest)
     }
+}
+
+pub(crate) fn digest(bytes: &[u8]) -> Digest {
+    Sha256::digest(bytes).into()
 }
 
 pub(crate) fn stamp(path: &Path) -> Option<Stamp> {

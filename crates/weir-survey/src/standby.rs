@@ -1,9 +1,13 @@
 //! What people see of a log on other machines: of the bank, and of a node that stands by.
 
+use axum::body::Bytes;
 use watch::cluster::{Cluster, ClusterBank, ClusterEngine, ClusterPosition};
 use weir_config::config::Config;
 use weir_node::cluster::{Heard, NOT_CARRIED, node_name};
 use weir_node::pulse::OnLog;
+
+use crate::costs::openmetrics::Exposition;
+use crate::watching::metrics::{cluster_lag, cluster_role};
 
 /// A log whose answer is this much later than a beat is away, ms.
 const AWAY_MS: u64 = 1_000;
@@ -31,6 +35,14 @@ pub(crate) fn of_standby(config: &Config, node: String, heard: &Heard) -> Cluste
         failure: heard.failure.clone(),
         ..cluster(config, node, heard.position, log)
     }
+}
+
+/// What a node that stands by has for `GET /metrics`.
+pub(crate) fn metrics_of_standby(heard: &Heard, files_differ: bool) -> Bytes {
+    let mut text = Exposition::default();
+    cluster_role(&mut text, "standby", files_differ);
+    cluster_lag(&mut text, "Since all of the log was here.", heard.lag_ms);
+    text.finish().into()
 }
 
 fn cluster(

@@ -1,5 +1,6 @@
 //! A running node: the bank and the workers, the watcher and the admin door, and how they start and stop.
 
+use std::cell::RefCell;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -18,8 +19,9 @@ use weir_node::start::{Engine, lock_data};
 use weir_node::whole_folder::make_whole;
 
 use crate::admin::{self, door_options};
+use crate::in_force::OwnFile;
 use crate::reload::{ConfigSource, InForce, NotReloaded, Reloader};
-use crate::standby::of_standby;
+use crate::standby::{metrics_of_standby, of_standby};
 use crate::{watcher, watching};
 
 /// Why a node does not start. Every text says what to do.
@@ -280,16 +282,24 @@ pub fn stand_by(
     let latest = move || {
         of_standby(&of, node.clone(), &shared.lock().unwrap_or_else(PoisonError::into_inner))
     };
+    let (shared, differs) = (Arc::clone(&heard), Arc::new(AtomicBool::new(false)));
+    let files_differ = Arc::clone(&differs);
+    let metrics = move || {
+        let heard = shared.lock().unwrap_or_else(PoisonError::into_inner);
+        metrics_of_standby(&heard, files_differ.load(Relaxed))
+    };
     let is_told = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&is_told);
     let take_over = move |who: &str, why: &str| {
         tracing::warn!(who, why, "told to take over");
         told.store(true, Relaxed);
     };
-    let door = watch::Standby::start(admin::bind(address)?, options, latest, take_over)?;
+    let door = watch::Standby::start(admin::bind(address)?, options, latest, metrics, take_over)?;
     say(&format!("{} {}://{}/", ADMIN.name, config.admin_scheme(), door.address()));
     say("standby");
+    let own = RefCell::new(OwnFile::of(config));
     let hear = |now: &Heard| {
+        differs.store(own.borrow_mut().differs(now.budgets), Relaxed);
         heard.lock().unwrap_or_else(PoisonError::into_inner).clone_from(now);
         is_told.load(Relaxed)
     };

@@ -27,6 +27,7 @@ use weir_node::memory::{self, Part};
 use crate::StartError;
 use crate::admin::Status;
 use crate::file_changes::FileTerms;
+use crate::in_force::Telling;
 use crate::looks::{FileCheck, GONE_LOOKS, Looks, Stamp, is_old, stamp};
 use crate::prices;
 
@@ -133,12 +134,19 @@ impl Watcher {
         let (at, known) = (clock.clone(), status.clone());
         let mut link =
             BankLink { commands, indexes: Arc::clone(&indexes), clock: at, status: known };
-        if link.carries() {
+        let is_elsewhere = link.carries();
+        if is_elsewhere {
             let bring = |message| link.carry(message).map_err(|error| format!("{error:?}"));
             opened.bring(bring).map_err(StartError::EditsStay)?;
         }
         let seen = clock.clone();
         let share = config.budgets.end_share_max_percent;
+        let telling = is_elsewhere.then(|| {
+            let digest = first.proof.as_ref().map(FileCheck::digest);
+            let (telling, differs) = Telling::new(config, digest);
+            status.set_files_differ(differs);
+            telling
+        });
         let edits =
             Edits::new(opened, run, share, Box::new(link), Box::new(move || seen.now().ms()));
         let mut watch = Watch {
@@ -154,6 +162,7 @@ impl Watcher {
             starting: true,
             gone: if stamp(&config.budgets.file).is_none() { GONE_LOOKS } else { 0 },
             said: None,
+            telling,
         };
         watch.status.last_names(edits.names());
         if let Some((file, campaign_index)) = first.read {
@@ -204,10 +213,15 @@ struct Watch {
     gone: u32,
     /// What the file in force says, if one is.
     said: Option<FileTerms>,
+    /// What a log on other machines is told of that.
+    telling: Option<Telling>,
 }
 
 impl Watch {
     fn look(&mut self) {
+        if let Some(telling) = &mut self.telling {
+            telling.look(&self.commands);
+        }
         if self.clock.now() >= self.indexes().free_unused() {
             tracing::info!("clocks changed in a campaign's time zone: its hours are read anew");
             self.looks.forget();
@@ -288,6 +302,12 @@ impl Watch {
                     tracing::info!("{} is in force: {}", self.path.display(), said.since(before));
                 }
                 self.said = Some(said);
+                let digest = self.proof.as_ref().map(FileCheck::digest);
+                if let Some((telling, digest)) = self.telling.as_mut().zip(digest)
+                    && telling.in_force(digest)
+                {
+                    self.status.set_files_differ(false);
+                }
             }
             Err(BankError::Journal(error)) => {
                 tracing::error!(error, "the journal cannot take new budgets; they are tried again");

@@ -13,7 +13,7 @@ mod exposition;
 mod extract;
 mod fix;
 mod fresh;
-mod node;
+pub(crate) mod node;
 mod params;
 mod report;
 mod series;

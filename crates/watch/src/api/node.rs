@@ -1,6 +1,7 @@
 //! How the node itself is.
 
 use axum::Json;
+use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
@@ -49,8 +50,13 @@ pub(super) async fn metrics(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let text = app.wait(|parts| parts.node.metrics()).await?;
-    let format = Format::of(&headers);
-    Ok(([(header::CONTENT_TYPE, format.media_type())], format.write(text)).into_response())
+    Ok(exposed(&headers, text))
+}
+
+/// Metrics in the form that the caller takes.
+pub(crate) fn exposed(headers: &HeaderMap, text: Bytes) -> Response {
+    let format = Format::of(headers);
+    ([(header::CONTENT_TYPE, format.media_type())], format.write(text)).into_response()
 }
 
 /// Says that the process lives.

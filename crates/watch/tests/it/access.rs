@@ -166,7 +166,8 @@ fn a_standby_tells_how_its_cluster_is_and_nothing_else() {
         let heard = Arc::clone(&heard);
         move |who: &str, why: &str| heard.lock().unwrap().push(format!("{who}: {why}"))
     };
-    let door = Standby::start(listener(), options(&folder), told, hear.clone()).unwrap();
+    let metrics = || "weir_cluster_files_differ 1\n# EOF\n".into();
+    let door = Standby::start(listener(), options(&folder), told, metrics, hear.clone()).unwrap();
     for (path, status) in
         [("/healthz", 200), ("/readyz", 503), ("/v1/budgets", 503), ("/v1/cluster", 200)]
     {
@@ -177,6 +178,8 @@ fn a_standby_tells_how_its_cluster_is_and_nothing_else() {
         "log": {"state": "up", "since_ms": 4_000}, "not_carried": ["profiles"],
         "failure": "no space"});
     assert_eq!(get("/v1/cluster").send(door.address()).json(), expected);
+    let metrics_text = get("/metrics").send(door.address()).body;
+    assert_eq!(metrics_text, b"weir_cluster_files_differ 1\n# EOF\n");
     let take_over = |why| call("POST", "/v1/cluster/take-over").json(&json!({ "why": why }));
     for (why, status) in [("no", 422), ("a\u{7}bel", 422), ("its machine is gone", 200)] {
         assert_eq!(take_over(why).send(door.address()).status, status, "{why}");
@@ -184,7 +187,7 @@ fn a_standby_tells_how_its_cluster_is_and_nothing_else() {
     assert_eq!(*heard.lock().unwrap(), ["local: its machine is gone"]);
     // With tokens only for those who have one.
     let guarded = Options { tokens: Some(tokens(FILE)), ..options(&folder) };
-    let door = Standby::start(listener(), guarded, told, hear).unwrap();
+    let door = Standby::start(listener(), guarded, told, metrics, hear).unwrap();
     assert_eq!(take_over("its machine is gone").send(door.address()).status, 401);
     assert_eq!(get("/v1/cluster").send(door.address()).status, 401);
     assert_eq!(get("/readyz").send(door.address()).status, 503);

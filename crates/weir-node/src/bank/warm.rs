@@ -17,6 +17,7 @@ use weir_door::thread::spawn;
 use super::Start;
 use super::recover::ReadBack;
 use crate::error::StartError;
+use crate::in_force::Digest;
 use crate::known::Permits;
 use crate::rooms::Rooms;
 
@@ -148,6 +149,11 @@ impl Warm {
             rooms.settle((&read.disk, node.position().sequence))?;
         }
         Ok(caught_up)
+    }
+
+    /// The digest of the budgets file that is in force, as far as the log was followed.
+    pub(crate) fn budgets(&self) -> Option<Digest> {
+        self.of_log.rooms.as_ref().and_then(Rooms::budgets)
     }
 
     /// Begins the run behind what was caught up with: whoever appended since is the bank.

@@ -56,20 +56,33 @@ fn node(text: &mut Exposition, figures: &Figures, status: &Status, identity: &Id
     text.value(&[], status.pulse().clock_held_ms() as f64 / 1e3);
     if let Some(log) = status.pulse().on_log() {
         cluster(text, log);
+        cluster_role(text, "bank", status.files_differ());
     }
 }
 
-fn cluster(text: &mut Exposition, log: &OnLog) {
+/// What a standby says, too.
+pub(crate) fn cluster_role(text: &mut Exposition, role: &str, files_differ: bool) {
     text.family("weir_cluster_role", FamilyKind::Gauge, "1 of the role that this node has.");
-    text.count(&[("role", "bank")], 1);
+    text.count(&[("role", role)], 1);
+    let help = "1 where this node's budgets file is not the one that was in force.";
+    text.family("weir_cluster_files_differ", FamilyKind::Gauge, help);
+    text.count(&[], files_differ.into());
+}
+
+/// How far behind the log a node is, by the meaning that its role gives it.
+pub(crate) fn cluster_lag(text: &mut Exposition, help: &str, lag_ms: u64) {
+    text.in_unit("weir_cluster_lag", Unit::Seconds, FamilyKind::Gauge, help);
+    text.value(&[], lag_ms as f64 / 1e3);
+}
+
+fn cluster(text: &mut Exposition, log: &OnLog) {
     text.family("weir_cluster_run", FamilyKind::Gauge, "Number of the run.");
     text.count(&[], log.run.into());
     let help = "How long the bank may grant without an answer of the log.";
     text.in_unit("weir_cluster_lease", Unit::Seconds, FamilyKind::Gauge, help);
     text.value(&[], log.lease.left_ms() as f64 / 1e3);
     let help = "Since the last append was sent that the log acknowledged.";
-    text.in_unit("weir_cluster_lag", Unit::Seconds, FamilyKind::Gauge, help);
-    text.value(&[], log.lease.silent_ms() as f64 / 1e3);
+    cluster_lag(text, help, log.lease.silent_ms());
     let (help, append) = ("From an append to the log's answer.", log.at.append_ns());
     text.in_unit("weir_cluster_append", Unit::Seconds, FamilyKind::Histogram, help);
     for le_us in LATENCY_LE_US {

@@ -14,7 +14,7 @@ mod condition;
 mod fix;
 mod load;
 mod made;
-mod metrics;
+pub(crate) mod metrics;
 mod minutes;
 mod node;
 mod proof;

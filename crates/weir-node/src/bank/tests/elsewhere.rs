@@ -12,6 +12,7 @@ use vault::SecretKey;
 use super::super::recover::ReadBack;
 use super::*;
 use crate::cluster::Standby;
+use crate::in_force::{Digest, FileInForce, message};
 
 /// A log in memory, which may be silent, or another bank's.
 #[derive(Clone, Default)]
@@ -230,10 +231,18 @@ fn acknowledged_money_survives_the_disk_and_an_empty_folder_begins_from_the_log(
 
 /// Has the bank seal a line of the log of edits.
 fn carry(bench: &mut Bench, line: &str) -> u64 {
+    carry_in(bench, Room::Edits, ledger::room::RoomChange::Append(line.as_bytes()).message())
+}
+
+fn carry_in(bench: &mut Bench, room: Room, message: Vec<u8>) -> u64 {
     let (reply, carried) = mpsc::channel();
-    let message = ledger::room::RoomChange::Append(line.as_bytes()).message();
-    bench.commands.send(Command::Carry { room: Room::Edits, message, reply }).unwrap();
+    bench.commands.send(Command::Carry { room, message, reply }).unwrap();
     bench.until(|_| carried.try_recv().ok()).unwrap()
+}
+
+/// The digest of the budgets file that is in force, as far as a folder knows.
+fn in_force(data: &tempfile::TempDir) -> Option<Digest> {
+    FileInForce::open(data.path()).digest()
 }
 
 /// Lines of the log of edits but for the first, without their checksums.
@@ -256,16 +265,21 @@ fn what_travels_beside_the_books_is_in_the_files_of_every_node_once() {
         r#"{"back":{"ids":[7]}}"#.to_string(),
     ];
     assert_eq!([1, 2, 3].map(|number| carry(&mut first, &lines[number - 1])), [1, 2, 3]);
+    let digests =
+        [[1; 32], [2; 32]].map(|digest| carry_in(&mut first, Room::Budgets, message(&digest)));
+    assert_eq!(digests, [1, 2]);
     // It was killed before it wrote any of them to its own file.
     let Bench { thread, data, .. } = first;
-    assert_eq!(edits_in(data.path()), [""; 0]);
+    assert_eq!((edits_in(data.path()).len(), in_force(&data)), (0, None));
     drop(thread);
     while !warm.follow().unwrap().is_even {}
     assert_eq!(edits_in(standby_data.path()), lines);
+    assert_eq!(warm.budgets(), Some([2; 32]), "the last one counts");
     let own = node(&engine, data).unwrap();
     assert_eq!(edits_in(own.data.path()), lines);
     let other = node(&engine, empty()).unwrap();
     assert_eq!(edits_in(other.data.path()), lines);
+    assert_eq!([&own, &other].map(|node| in_force(&node.data)), [Some([2; 32]); 2]);
     drop(own.thread);
     // A file that is ahead of the log is another cluster's.
     std::fs::write(own.data.path().join("edits/carried"), "4\n").unwrap();
