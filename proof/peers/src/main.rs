@@ -15,16 +15,13 @@
 
 mod bare;
 mod daemon;
-mod decide;
 mod figures;
 mod fix;
 mod floor;
-mod made;
 mod node;
 mod openrtb;
 mod pacing;
 mod postgres;
-mod profiles;
 mod redis;
 mod settling;
 mod spend;
@@ -59,14 +56,11 @@ impl Size {
 type Benchmark = (&'static str, fn(Size));
 
 const BENCHMARKS: &[Benchmark] = &[
-    ("decide", decide::run),
     ("pacing", pacing::run),
     ("node", node::run),
     ("spend", spend::run),
-    ("made", made::run),
     ("openrtb", openrtb::run),
     ("fix", fix::run),
-    ("profiles", profiles::run),
     ("redis", redis::run),
     ("postgres", postgres::run),
     ("settles", settling::run),

@@ -85,7 +85,7 @@ fn measure(size: Size) -> Result<(), String> {
     let line = |id| format!("{{\"id\":{},\"unit\":\"USD\",\"limit\":\"10000000\"}}\n", 1_001 + id);
     let lines: String = (0..BUDGETS).map(line).collect();
     std::fs::write(&file, lines).map_err(|e| e.to_string())?;
-    let node = Node::start(&file, &data, &[])?;
+    let node = Node::start(&file, &data)?;
     threads::client(|| {
         let redis = RefCell::new(redis());
         calls(size, &node, &redis)?;

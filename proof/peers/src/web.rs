@@ -3,7 +3,6 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use crate::daemon::{Daemon, bound_to_us, folder_on_disk, weir_binary};
@@ -18,8 +17,8 @@ pub struct Node {
 }
 
 impl Node {
-    /// Starts one on this budgets file and data folder; `terms` are variables of its configuration.
-    pub fn start(budgets: &Path, data: &Path, terms: &[(&str, &str)]) -> Result<Node, String> {
+    /// Starts one on this budgets file and data folder.
+    pub fn start(budgets: &Path, data: &Path) -> Result<Node, String> {
         let weir = weir_binary();
         if !weir.is_file() {
             let place = weir.display();
@@ -36,7 +35,6 @@ impl Node {
         }
         command.arg("--budgets").arg(budgets).arg("--data").arg(data);
         command.env("WEIR_WORKERS__CORES", "0").env("WEIR_LOG__LEVEL", "error");
-        command.envs(terms.iter().copied());
         let mut daemon = Daemon::start(command, folder, 0)?;
         let spend = daemon.wait_for(|_| address(&log))?;
         Ok(Node { daemon, spend })
@@ -45,18 +43,6 @@ impl Node {
     /// The process.
     pub fn id(&self) -> u32 {
         self.daemon.id()
-    }
-
-    /// Bytes of it in memory.
-    pub fn resident(&self) -> u64 {
-        let statm = std::fs::read_to_string(format!("/proc/{}/statm", self.id()));
-        let pages = statm.unwrap_or_default();
-        pages.split(' ').nth(1).and_then(|text| text.parse().ok()).unwrap_or(0) * 4_096
-    }
-
-    /// Ends it as a crash would.
-    pub fn kill(self) {
-        let _ = Command::new("kill").args(["-KILL", &self.id().to_string()]).status();
     }
 }
 
