@@ -165,7 +165,8 @@ mod tests {
         telling.look(&commands);
         assert!(!differs && carried().is_none(), "nothing is in force");
         // Refused, without an answer, and taken.
-        let answers: [fn(Sender<Result<u64, String>>); 3] = [
+        type Answer = fn(Sender<Result<u64, String>>);
+        let answers: [Answer; 3] = [
             |reply| reply.send(Err("full".into())).unwrap(),
             drop,
             |reply| reply.send(Ok(1)).unwrap(),

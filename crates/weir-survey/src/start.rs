@@ -100,14 +100,14 @@ impl Node {
         permits: Permits,
         docs: &'static [watch::Asset],
         source: ConfigSource,
-        standby: Option<Standby>,
+        standby: Option<Box<Standby>>,
     ) -> Result<Node, StartError> {
-        let (lock, budgets, warm) = match standby {
+        let (lock, budgets, warm) = match standby.map(|standby| *standby) {
             None => {
                 let lock = lock_data(&config.node.data_dir)?;
                 (lock, watcher::first_read(config)?, cold(config, permits)?)
             }
-            Some(Standby { lock, budgets, warm }) => (lock, budgets.as_of_now(config), Some(warm)),
+            Some(Standby { lock, budgets, warm }) => (lock, budgets.read_again(config), Some(warm)),
         };
         match door_transport::raise_descriptor_limit() {
             Ok(limit) => tracing::debug!(limit, "open descriptors"),
@@ -254,7 +254,7 @@ pub enum StoodBy {
     /// The node was told to stop.
     Stopped,
     /// A run can begin. `None`: the log is on the own disk, there was nothing to wait for.
-    Over(Option<Standby>),
+    Over(Option<Box<Standby>>),
 }
 
 /// Stands by until no other node is the bank of the log, behind an admin door that says so; `say` hears its address, and `standby`. What a start of
@@ -304,7 +304,8 @@ pub fn stand_by(
         is_told.load(Relaxed)
     };
     let warm = weir_node::cluster::stand_by(config, permits, is_stop, &hear)?;
-    Ok(warm.map_or(StoodBy::Stopped, |warm| StoodBy::Over(Some(Standby { lock, budgets, warm }))))
+    let over = |warm| StoodBy::Over(Some(Box::new(Standby { lock, budgets, warm })));
+    Ok(warm.map_or(StoodBy::Stopped, over))
 }
 
 /// The admin door, and the survey that feeds it.

@@ -61,7 +61,7 @@ pub(crate) struct FirstRead {
 
 impl FirstRead {
     /// What a node starts with that read this before it stood by: the file as it is now, unless that has an error.
-    pub(crate) fn as_of_now(self, config: &Config) -> FirstRead {
+    pub(crate) fn read_again(self, config: &Config) -> FirstRead {
         if self.looks.is_judged(stamp(&config.budgets.file)) {
             return self;
         }
