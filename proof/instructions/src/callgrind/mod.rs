@@ -147,8 +147,7 @@ pub fn count(run: &Run, folder: &Path) -> Result<Count, CountError> {
 
 /// The caches that are simulated where a workload asks for them: those of a small core of today, the same on every
 /// machine. Callgrind would else take those of the processor that it runs on.
-const CACHES: [&str; 4] =
-    ["--cache-sim=yes", "--I1=32768,8,64", "--D1=32768,8,64", "--LL=1048576,16,64"];
+const CACHES: [&str; 3] = ["--cache-sim=yes", "--I1=32768,8,64", "--D1=32768,8,64"];
 
 fn command(run: &Run, out: &Path) -> Command {
     let mut file = OsString::from("--callgrind-out-file=");
@@ -159,7 +158,7 @@ fn command(run: &Run, out: &Path) -> Command {
     command.args(["--tool=callgrind", "--quiet"]).arg(file);
     command.arg(format!("--toggle-collect={MEASURED}"));
     if run.workload.has_misses() {
-        command.args(CACHES);
+        command.args(CACHES).arg(format!("--LL={},16,64", run.workload.cache_bytes()));
     }
     command.arg(&run.program).args(["workload", run.workload.as_str()]);
     command.args(["--ops", &run.ops.to_string()]);

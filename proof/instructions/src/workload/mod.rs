@@ -143,7 +143,22 @@ impl Name {
     /// what costs.
     #[must_use]
     pub const fn has_misses(self) -> bool {
-        matches!(self, Name::Decide | Name::Decide50k | Name::Table)
+        match self {
+            Name::Decide | Name::Decide50k | Name::Table => true,
+            #[cfg(feature = "node")]
+            Name::Exchange => true,
+            _ => false,
+        }
+    }
+
+    /// Bytes of the simulated last level of cache: of a core, as far as the workload has one to itself.
+    #[must_use]
+    pub const fn cache_bytes(self) -> u32 {
+        match self {
+            #[cfg(feature = "node")]
+            Name::Exchange => 512 << 10,
+            _ => 1 << 20,
+        }
     }
 }
 
