@@ -8,6 +8,7 @@
 //! record is the last one. The first message is the folder as it is, with what makes the KEK; every other one is a record. They hold wrapped keys only.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 use disk::{DiskFile, Mark, replace};
 use vault::{AppendError, KeyRecords, Keys};
@@ -37,25 +38,47 @@ pub enum NotSent {
     Unsure(String),
 }
 
-/// Has a log on other machines keep something, and waits until it has.
-pub type Send = Box<dyn FnMut(Travelling) -> Result<(), NotSent> + std::marker::Send>;
+type Carry = dyn Fn(Travelling) -> Result<(), NotSent> + Send + Sync;
 
-/// The records of a folder whose changes travel first.
+/// Has a log on other machines keep something, and waits until it has.
+#[derive(Clone)]
+pub struct Carrier {
+    carry: Arc<Carry>,
+    /// Why no changes are taken until a restart, however often the folder is opened before.
+    failed: Arc<OnceLock<String>>,
+}
+
+impl Carrier {
+    /// By this way.
+    pub fn new(
+        carry: impl Fn(Travelling) -> Result<(), NotSent> + Send + Sync + 'static,
+    ) -> Carrier {
+        Carrier { carry: Arc::new(carry), failed: Arc::default() }
+    }
+}
+
+impl std::fmt::Debug for Carrier {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Carrier")
+    }
+}
+
+/// Do the keys of a folder travel? Then no tool may change them here alone.
+#[must_use]
+pub fn travels(folder: &Path) -> bool {
+    folder.join(CARRIED).exists()
+}
+
+/// The records of a folder whose changes travel first, where there is a log on other machines.
+#[derive(Debug)]
 pub struct TravellingFile {
     folder: PathBuf,
     file: KeyFile,
     mark: Mark,
-    send: Send,
+    /// `None`: there is no such log.
+    carrier: Option<Carrier>,
     /// Nothing can be sent yet.
     waits: bool,
-    /// Why no changes are taken until the folder is opened again.
-    failed: Option<String>,
-}
-
-impl std::fmt::Debug for TravellingFile {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("TravellingFile").field("file", &self.file).finish_non_exhaustive()
-    }
 }
 
 impl TravellingFile {
@@ -64,9 +87,13 @@ impl TravellingFile {
     ///
     /// # Errors
     /// An [`OpenError`].
-    pub fn new(folder: &Path, file: KeyFile, send: Send) -> Result<TravellingFile, OpenError> {
+    pub fn new(
+        folder: &Path,
+        file: KeyFile,
+        carrier: Option<Carrier>,
+    ) -> Result<TravellingFile, OpenError> {
         let (folder, mark) = (folder.to_owned(), Mark::open(&folder.join(CARRIED))?);
-        Ok(TravellingFile { folder, file, mark, send, waits: true, failed: None })
+        Ok(TravellingFile { folder, file, mark, carrier, waits: true })
     }
 
     /// From now on the log can be written to. Sends the folder as it is, where nothing of it was sent before.
@@ -79,7 +106,7 @@ impl TravellingFile {
     }
 
     fn bring(&mut self) -> Result<(), AppendError> {
-        if self.waits || self.mark.get() > 0 {
+        if self.waits || self.mark.get() > 0 || self.carrier.is_none() {
             return Ok(());
         }
         let whole = whole(&self.folder).map_err(|error| AppendError(error.to_string()))?;
@@ -88,7 +115,11 @@ impl TravellingFile {
     }
 
     fn sent(&mut self, what: Travelling) -> Result<(), AppendError> {
-        (self.send)(what).map_err(|why| match why {
+        if let Some(why) = self.failure() {
+            return Err(AppendError(why.clone()));
+        }
+        let carried = self.carrier.as_ref().map_or(Ok(()), |carrier| (carrier.carry)(what));
+        carried.map_err(|why| match why {
             NotSent::Nothing(text) => AppendError(text),
             NotSent::Unsure(text) => self.fail(&text),
         })
@@ -100,16 +131,27 @@ impl TravellingFile {
     }
 
     /// What is here may not be what the log has.
-    fn fail(&mut self, why: &str) -> AppendError {
-        self.failed = Some(format!("{why}; changes of keys are refused until a restart"));
+    fn fail(&self, why: &str) -> AppendError {
+        if let Some(carrier) = &self.carrier {
+            let text = format!("{why}; changes of keys are refused until a restart");
+            // The first reason stays.
+            let _ = carrier.failed.set(text);
+        }
         AppendError(why.into())
+    }
+
+    fn failure(&self) -> Option<&String> {
+        self.carrier.as_ref()?.failed.get()
     }
 }
 
 impl KeyRecords for TravellingFile {
     fn append(&mut self, record: &[u8]) -> Result<(), AppendError> {
-        if let Some(why) = &self.failed {
+        if let Some(why) = self.failure() {
             return Err(AppendError(why.clone()));
+        }
+        if self.carrier.is_none() {
+            return self.file.append(record);
         }
         if self.mark.get() == 0 {
             // The first message is the folder, with this record.
@@ -125,7 +167,7 @@ impl KeyRecords for TravellingFile {
     }
 
     fn applied(&mut self, keys: &Keys) {
-        if self.failed.is_none() {
+        if self.failure().is_none() {
             self.file.applied(keys);
         }
     }

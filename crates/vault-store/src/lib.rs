@@ -28,7 +28,7 @@ mod passphrase;
 #[cfg(test)]
 mod tests;
 
-pub use carried::{CarriedKeys, NotSent, NotTaken, Send, Travelling, TravellingFile};
+pub use carried::{CarriedKeys, Carrier, NotSent, NotTaken, Travelling, TravellingFile, travels};
 pub use error::OpenError;
 pub use kek::{KekError, KekSource, check_owner_only};
 pub use key_file::{KeyFile, Options};

@@ -34,8 +34,7 @@ const LOOK: Duration = Duration::from_millis(100);
 const GONE_TIMES: u32 = 2;
 
 /// What is durable in the data folder and does not travel in the log.
-pub const NOT_CARRIED: [&str; 4] =
-    ["keys of the keys door", "audit of keys", "profiles", "history"];
+pub const NOT_CARRIED: [&str; 3] = ["audit of keys", "profiles", "history"];
 
 /// Returns what is wrong with `[cluster]`, and with what else a log on other machines needs.
 #[must_use]

@@ -5,15 +5,22 @@
 //! end of the own journal, which has all of the log by then.
 
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::sync::mpsc::{Sender as Commands, channel};
+use std::time::Duration;
 
-use ledger::room::Messages;
+use ledger::room::{Messages, RoomChange};
 use ledger::{Bank, Record, Room};
 use ledger_journal::{Disk, Follower, segment_head, segments};
+use vault_store::{CarriedKeys, Carrier, NotSent, NotTaken, Options, Travelling};
+use weir_config::config::Config;
 use weir_edits::Carried;
 
+use crate::bank::Command;
 use crate::error::StartError;
 use crate::in_force::{Digest, FileInForce, digest_of};
+
+/// How long a change of keys waits for the log.
+const ANSWER_WAIT: Duration = Duration::from_secs(10);
 
 /// The rooms of a data folder.
 pub(crate) struct Rooms {
@@ -21,6 +28,7 @@ pub(crate) struct Rooms {
     /// By [`Room::ALL`]: whole messages that were read.
     seen: [u64; Room::ALL.len()],
     edits: Carried,
+    vault: CarriedKeys,
     budgets: FileInForce,
     /// The last message was not taken, and that was said.
     failed: bool,
@@ -31,12 +39,20 @@ type Found = Vec<(Room, Option<Vec<u8>>)>;
 
 impl Rooms {
     /// Opens the files of a data folder whose journal was read back into `bank`, and brings them to where the journal ends.
-    pub(crate) fn open(data: &Path, bank: &Bank, disk: (&Disk, u64)) -> Result<Rooms, StartError> {
+    pub(crate) fn open(
+        config: &Config,
+        bank: &Bank,
+        disk: (&Disk, u64),
+    ) -> Result<Rooms, StartError> {
+        let data = &config.node.data_dir;
+        let options = Options { keys_max: config.keys.keys_max, ..Options::default() };
+        let vault = CarriedKeys::new(&data.join("vault"), options);
+        let vault = vault.map_err(|error| StartError::Cluster(format!("vault: {error}")))?;
         let edits = Carried::open(&data.join("edits"));
         let edits = edits.map_err(|error| StartError::Cluster(format!("edits: {error}")))?;
         let seen = Room::ALL.map(|room| bank.kept(room));
         let (messages, budgets) = (Messages::default(), FileInForce::open(data));
-        let mut rooms = Rooms { messages, seen, edits, budgets, failed: false };
+        let mut rooms = Rooms { messages, seen, edits, vault, budgets, failed: false };
         rooms.settle(disk)?;
         Ok(rooms)
     }
@@ -131,7 +147,8 @@ impl Rooms {
     fn count(&self, room: Room) -> Option<u64> {
         match room {
             Room::Edits => Some(self.edits.count()),
-            Room::Vault | Room::Budgets => None,
+            Room::Vault => Some(self.vault.count()),
+            Room::Budgets => None,
         }
     }
 
@@ -147,9 +164,35 @@ impl Rooms {
                 let noted = self.budgets.set(self.seen(room), digest);
                 noted.map_err(|error| error.to_string())
             }
-            Room::Vault => Ok(()),
+            Room::Vault => {
+                let what = match RoomChange::of(message) {
+                    Some(RoomChange::Whole(bytes)) => Travelling::Whole(bytes.into()),
+                    Some(RoomChange::Append(record)) => Travelling::Record(record.into()),
+                    None => return Err(NotTaken::Unknown.to_string()),
+                };
+                self.vault.take(&what).map_err(|error| error.to_string())
+            }
         }
     }
+}
+
+/// Sends changes of keys to the log through the bank, which may not run yet.
+pub(crate) fn carrier(commands: Commands<Command>) -> Carrier {
+    Carrier::new(move |what| {
+        let message = match &what {
+            Travelling::Whole(bytes) => RoomChange::Whole(bytes).message(),
+            Travelling::Record(record) => RoomChange::Append(record).message(),
+        };
+        let (reply, answer) = channel();
+        let sent = commands.send(Command::Carry { room: Room::Vault, message, reply });
+        sent.map_err(|_| NotSent::Nothing("the bank has ended".into()))?;
+        match answer.recv_timeout(ANSWER_WAIT) {
+            Ok(carried) => carried.map(drop).map_err(NotSent::Nothing),
+            Err(_) => Err(NotSent::Unsure(
+                "the log on other machines does not answer, and may have the change".into(),
+            )),
+        }
+    })
 }
 
 /// All messages that end in records from one on, up to another.

@@ -41,6 +41,7 @@ use crate::measured::Sources;
 use crate::memory::{self, Part};
 use crate::messages::{Down, Up};
 use crate::pulse::Pulse;
+use crate::rooms::carrier;
 use crate::whole_folder::make_whole;
 use crate::worker::{Lines, Worker};
 
@@ -72,6 +73,8 @@ struct Ground {
     addresses: Vec<Option<SocketAddr>>,
     keys: (Option<Arc<KeysTerms>>, KeysThreads),
     start: Start,
+    /// The bank's: what is asked of it before its thread runs waits.
+    commands: (Commands<Command>, mpsc::Receiver<Command>),
 }
 
 #[derive(Debug)]
@@ -125,10 +128,12 @@ impl Ground {
         let begun = warm.map(|warm| warm.begin(config, doors::DOORS)).transpose()?;
         let addresses = seats.bind(config, certificates)?;
         // Before the first record: a start with the wrong key changes nothing.
-        let keys = doors::open_keys(config, &addresses, tokens, &seats.cores)?;
+        let commands = mpsc::channel();
+        let carrier = begun.is_some().then(|| carrier(commands.0.clone()));
+        let keys = doors::open_keys(config, &addresses, tokens, &seats.cores, carrier)?;
         let recovered = || recover(config, permits, workers, doors::DOORS);
         let start = begun.map_or_else(recovered, Ok)?;
-        Ok(Ground { seats, addresses, keys, start })
+        Ok(Ground { seats, addresses, keys, start, commands })
     }
 }
 
@@ -271,7 +276,7 @@ impl Engine {
         warm: Option<Warm>,
     ) -> Result<Engine, StartError> {
         let ground = Ground::take(config, permits, certificates, tokens, warm)?;
-        let Ground { seats, addresses, keys: (keys_terms, keys_threads), start } = ground;
+        let Ground { seats, addresses, keys: (keys_terms, keys_threads), start, commands } = ground;
         let Seats { cores, transport, doors } = seats;
         let listeners = by_worker(doors, cores.workers.len());
         let purses = PurseOptions { node: config.node.id, hold_ms: config.ledger.hold_ms };
@@ -287,7 +292,7 @@ impl Engine {
         let (probes, sources) = Sources::new(config.probes.every, &counters);
         let (pulse, figures) = (Arc::clone(&start.pulse), start.figures.1.clone());
         let (keys, lease) = (start.keys.ring(&start.bank), start.journal.0.lease.clone());
-        let (commands, inbox) = mpsc::channel();
+        let (commands, inbox) = commands;
         let (secret, tick_ms) = (table::Secret::new(facts.secret), config.pacing.tick_ms);
         let (slots, rest, said) = (start.bank.slots(), cores.rest, start.named.said);
         let callers = Callers::new(answer_secret(&start.bank), tokens.of("spend").cloned());

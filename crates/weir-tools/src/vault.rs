@@ -243,6 +243,9 @@ pub enum VaultError {
     /// The system gives no randomness.
     #[error(transparent)]
     Change(#[from] ChangeError),
+    /// Another node would not have the change.
+    #[error("{}: these keys travel in a log on other machines (cluster.log), and are not wrapped anew on one machine alone: the other nodes would not have it; nothing was written", .0.display())]
+    Travels(PathBuf),
     /// Both keys are the same.
     #[error("--new-key-file has the key that wraps the keys already; nothing was written")]
     SameKek,
@@ -563,6 +566,9 @@ fn rewrap(args: &RewrapArgs, input: (&mut dyn Read, bool)) -> Result<String, Vau
     let folder = args.data.join("vault");
     let hint = if args.source.passphrase { "" } else { vault_store::passphrase_hint(&folder) };
     let of_folder = |source| VaultError::Store { folder: folder.clone(), source, hint };
+    if vault_store::travels(&folder) {
+        return Err(VaultError::Travels(folder));
+    }
     let mut store = open(&folder)?;
     let (old, new) = (
         args.source.read(&folder, input)?,

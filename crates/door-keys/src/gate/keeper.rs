@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use access::Principal;
 use vault::{Change, ChangeError, KeyName, KeyStore, KeyStoreError, Keys, Sealed, WipedBytes};
-use vault_store::KeyFile;
+use vault_store::TravellingFile;
 use zeroize::Zeroizing;
 
 use super::again::{self, Again};
@@ -182,7 +182,7 @@ impl KeeperDesk {
 /// The keeper, before its thread runs.
 pub(super) struct Keeper {
     /// `None`: sealed, until somebody brings the key.
-    pub(super) store: Option<KeyStore<KeyFile>>,
+    pub(super) store: Option<KeyStore<TravellingFile>>,
     /// No keys at all, as long as there is no store.
     pub(super) sealed: Keys,
     pub(super) place: KeysPlace,
@@ -206,6 +206,7 @@ impl Keeper {
 
     fn run(mut self, queue: &Receiver<Task>, bytes: &AtomicUsize) {
         let mut rotate_at = Instant::now();
+        self.store.iter_mut().for_each(begin);
         loop {
             if Instant::now() >= rotate_at {
                 self.rotate_due();
@@ -240,7 +241,8 @@ impl Keeper {
         }
         let Some(brought) = asking.look() else { return true };
         match place.unseal_by(asking.transit(), brought) {
-            Ok(unsealed) => {
+            Ok(mut unsealed) => {
+                begin(&mut unsealed);
                 live.replace(unsealed.keys().clone());
                 tracing::info!(
                     keys = unsealed.keys().len(),
@@ -292,13 +294,20 @@ impl Keeper {
     }
 }
 
+/// From now on changes can be sent to a log on other machines, where there is one; what a folder has that nothing was sent of is sent first.
+fn begin(store: &mut KeyStore<TravellingFile>) {
+    if let Err(error) = store.records_mut().begin() {
+        tracing::error!(%error, "the keys of this data folder are not in the log on other machines yet: they go with the next change");
+    }
+}
+
 fn now_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 /// The keys where they may be changed.
 struct KeepGate<'a> {
-    store: &'a mut Option<KeyStore<KeyFile>>,
+    store: &'a mut Option<KeyStore<TravellingFile>>,
     sealed: &'a Keys,
     place: &'a KeysPlace,
     live: &'a LiveKeys,
@@ -313,6 +322,7 @@ impl Gate for KeepGate<'_> {
 
     fn unseal(&mut self, with: Unsealing) -> Result<(), NotUnsealed> {
         let store = self.store.insert(self.place.unseal(with)?);
+        begin(store);
         self.live.replace(store.keys().clone());
         tracing::info!(keys = store.keys().len(), "the keys were unsealed");
         Ok(())

@@ -37,6 +37,7 @@ use door_http::{Reply as HttpReply, Request, Response, Session, Then};
 use door_transport::cores::Placement;
 use door_transport::{CloseReason, ConnId, Out, Peer, Step, Then as After, Waker};
 use vault::{Change, Keys};
+use vault_store::Carrier;
 use weir_config::config::Config;
 use weir_config::doors::{hosts, keys_limits};
 use weir_door::{
@@ -144,7 +145,8 @@ impl KeysThreads {
     }
 }
 
-/// Opens the keys and starts the threads behind the door, on the cores that workers leave; `None` where the door is off.
+/// Opens the keys and starts the threads behind the door, on the cores that workers leave; `None` where the door is off. With a
+/// `carrier` changes of keys are sent before they are made.
 ///
 /// # Errors
 /// What the door cannot have, and what to do; nothing of the vault was written where its key is the wrong one.
@@ -153,13 +155,14 @@ pub fn open(
     address: Option<SocketAddr>,
     tokens: Option<&LiveTokens>,
     cores: &Placement,
+    carrier: Option<Carrier>,
 ) -> Result<(Option<Arc<KeysTerms>>, KeysThreads), String> {
     let Some(address) = address else {
         return Ok((None, KeysThreads::default()));
     };
     let rest = &cores.rest;
     let (keys, data) = (&config.keys, &config.node.data_dir);
-    let place = KeysPlace::of(config);
+    let place = KeysPlace::of(config, carrier);
     let Opened { store, again } = open::store(config, &place)?;
     let tokens = open::tokens(data, tokens)?;
     let cluster_id = open::cluster_id(data)?;

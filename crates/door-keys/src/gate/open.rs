@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use access::{AccessToken, LiveTokens, TokenFile};
 use vault::{KeyEncryptionKey, KeyStore, KeyStoreError};
 use vault_store::{
-    KekSource, KeyFile, Options, PassphraseError, check_owner_only, kek_of_passphrase,
-    passphrase_hint,
+    Carrier, KekSource, KeyFile, Options, PassphraseError, TravellingFile, check_owner_only,
+    kek_of_passphrase, passphrase_hint,
 };
 use weir_config::config::Config;
 use weir_config::private;
@@ -36,19 +36,21 @@ pub(super) struct KeysPlace {
     options: Options,
     /// Who keeps the key of these keys, where another Transit does.
     transit: Option<Transit>,
+    /// Where changes are sent before they are here; `None`: there is no log on other machines.
+    carrier: Option<Carrier>,
 }
 
 /// What a start finds.
 #[derive(Default)]
 pub(super) struct Opened {
     /// The unsealed keys; `None` where no key that unseals is to be had: the door is sealed.
-    pub(super) store: Option<KeyStore<KeyFile>>,
+    pub(super) store: Option<KeyStore<TravellingFile>>,
     /// Who is asked for that key beside the node.
     pub(super) again: Option<Again>,
 }
 
 impl Opened {
-    fn unsealed(store: KeyStore<KeyFile>) -> Opened {
+    fn unsealed(store: KeyStore<TravellingFile>) -> Opened {
         Opened { store: Some(store), again: None }
     }
 }
@@ -116,17 +118,19 @@ fn by_transit(transit: &Transit, place: &KeysPlace) -> Result<Opened, String> {
 }
 
 impl KeysPlace {
-    pub(super) fn of(config: &Config) -> KeysPlace {
+    pub(super) fn of(config: &Config, carrier: Option<Carrier>) -> KeysPlace {
         let options = Options { keys_max: config.keys.keys_max, ..Options::default() };
         let folder = config.node.data_dir.join("vault");
-        KeysPlace { folder, options, transit: Transit::of_config(config) }
+        KeysPlace { folder, options, transit: Transit::of_config(config), carrier }
     }
 
     /// Opens the keys, sealed. Keys that were there before have to be there.
-    fn open(&self) -> Result<KeyStore<KeyFile>, String> {
+    fn open(&self) -> Result<KeyStore<TravellingFile>, String> {
         let (file, keys) =
             KeyFile::open(&self.folder, self.options).map_err(|error| error.to_string())?;
         self.check_kept(keys.is_begun())?;
+        let file = TravellingFile::new(&self.folder, file, self.carrier.clone());
+        let file = file.map_err(|error| error.to_string())?;
         KeyStore::new(keys, file).map_err(|error| error.to_string())
     }
 
@@ -152,7 +156,7 @@ impl KeysPlace {
         &self,
         transit: &Transit,
         brought: Brought,
-    ) -> Result<KeyStore<KeyFile>, String> {
+    ) -> Result<KeyStore<TravellingFile>, String> {
         self.check_kept(true)?;
         self.check_begun_by(transit)?;
         vault::protect_process().map_err(|error| {
@@ -218,7 +222,7 @@ impl KeysPlace {
     ///
     /// # Errors
     /// [`NotUnsealed`]: nothing was written where it is the wrong key.
-    pub(super) fn unseal(&self, with: Unsealing) -> Result<KeyStore<KeyFile>, NotUnsealed> {
+    pub(super) fn unseal(&self, with: Unsealing) -> Result<KeyStore<TravellingFile>, NotUnsealed> {
         self.check_kept(true).map_err(NotUnsealed::Refused)?;
         if !self.folder.join("keys").exists() {
             self.check_first(&with)?;
@@ -365,7 +369,7 @@ mod tests {
     }
 
     fn place(folder: PathBuf) -> KeysPlace {
-        KeysPlace { folder, options: Options::default(), transit: None }
+        KeysPlace { folder, options: Options::default(), transit: None, carrier: None }
     }
 
     fn kek(path: PathBuf) -> Result<Option<KeyEncryptionKey>, String> {
@@ -416,7 +420,7 @@ mod tests {
         config.vault.key_file =
             file(folder.path(), "5a".repeat(32).as_bytes(), 0o600).display().to_string();
         private::make_folder(&config.node.data_dir).unwrap();
-        let store = |config: &Config| super::store(config, &KeysPlace::of(config));
+        let store = |config: &Config| super::store(config, &KeysPlace::of(config, None));
         assert!(!store(&config).unwrap().store.unwrap().keys().is_sealed());
         let keys = config.node.data_dir.join("vault/keys");
         let before = std::fs::read(&keys).unwrap();
@@ -529,7 +533,7 @@ mod tests {
         let mut config = Config::default();
         config.node.data_dir = folder.path().into();
         config.vault.transit_address = "http://127.0.0.1:1".into();
-        let place = KeysPlace::of(&config);
+        let place = KeysPlace::of(&config, None);
         let secret = |byte| UnsealKey::Secret(vault::SecretKey::from_bytes(&[byte; 32]));
         let words = || UnsealKey::Passphrase(Zeroizing::new("correct horse battery".into()));
         let unseal = |key, first| match place.unseal(Unsealing { key, first }).map(|_| ()) {

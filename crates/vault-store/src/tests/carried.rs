@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use super::*;
-use crate::{CarriedKeys, NotSent, NotTaken, Travelling, TravellingFile};
+use crate::{CarriedKeys, Carrier, NotSent, NotTaken, Travelling, TravellingFile};
 
 /// A log on other machines, and what becomes of the next message.
 #[derive(Clone, Default)]
@@ -29,7 +29,7 @@ impl FakeLog {
             }
             answer.clone().map_or(Ok(()), Err)
         };
-        let file = TravellingFile::new(folder, file, Box::new(send)).unwrap();
+        let file = TravellingFile::new(folder, file, Some(Carrier::new(send))).unwrap();
         let mut store = KeyStore::new(keys, file).unwrap();
         store.unseal(kek()).unwrap();
         // What cannot be sent now is with the next change.
@@ -132,7 +132,8 @@ fn before_the_log_can_be_written_to_a_folder_takes_changes_if_nothing_of_it_was_
     let (log, own) = (FakeLog::default(), folder());
     for begun in [false, true] {
         let (file, keys) = KeyFile::open(own.path(), LARGE).unwrap();
-        let file = TravellingFile::new(own.path(), file, Box::new(|_| panic!("not yet"))).unwrap();
+        let file = TravellingFile::new(own.path(), file, Some(Carrier::new(|_| panic!("not yet"))))
+            .unwrap();
         let mut store = KeyStore::new(keys, file).unwrap();
         store.unseal(kek()).unwrap();
         // Of one that travels nothing is taken; of another what is taken goes with the whole.

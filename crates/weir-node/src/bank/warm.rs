@@ -95,7 +95,7 @@ impl Warm {
     /// Has the files of the data folder follow, too.
     pub(crate) fn with_rooms(mut self, config: &Config) -> Result<Warm, StartError> {
         let journal = (&self.read.disk, self.node.position().sequence);
-        let rooms = Rooms::open(&config.node.data_dir, &self.read.bank, journal)?;
+        let rooms = Rooms::open(config, &self.read.bank, journal)?;
         self.of_log.rooms = Some(rooms);
         Ok(self)
     }
@@ -158,7 +158,9 @@ impl Warm {
 
     /// Begins the run behind what was caught up with: whoever appended since is the bank.
     pub(crate) fn begin(self, config: &Config, doors: &[DoorFacts]) -> Result<Start, StartError> {
-        let Warm { read, node, of_log: _, housekeeper } = self;
+        let Warm { read, node, of_log, housekeeper } = self;
+        // The files are for who changes them from now on.
+        drop(of_log);
         // The journal has one of its own from now on.
         drop(housekeeper);
         let at = node.at();

@@ -17,6 +17,7 @@ use door_spend::gate::{SpendDoor, SpendTerms};
 use door_transport::cores::Placement;
 use door_transport::{Handle, Waker};
 use gate_profile::Profiles;
+use vault_store::Carrier;
 use weir_config::config::{Config, Judge};
 
 use crate::error::StartError;
@@ -125,9 +126,10 @@ pub(crate) fn open_keys(
     addresses: &[Option<SocketAddr>],
     tokens: &Tokens,
     cores: &Placement,
+    carrier: Option<Carrier>,
 ) -> Result<(Option<Arc<KeysTerms>>, KeysThreads), StartError> {
     let (address, tokens) = (addresses[DoorId::Keys as usize], tokens.of(KeysDoor::NAME));
-    keys_gate::open(config, address, tokens, cores).map_err(StartError::Keys)
+    keys_gate::open(config, address, tokens, cores, carrier).map_err(StartError::Keys)
 }
 
 impl DoorTerms {

@@ -7,12 +7,17 @@ use std::sync::Mutex;
 use ledger_cluster::{CaughtUp, ClusterName, EngineFault, EntryKey, Memory};
 use ledger_journal::{Durability, Group, Keep, Log, NotAppended, Position, ReadError};
 use probe::Lease;
-use vault::SecretKey;
+use vault::{
+    Change, KeyEncryptionKey, KeyKind, KeyName, KeyPolicy, KeyStore, KeyStoreError, KeyType,
+    SecretKey,
+};
+use vault_store::{Carrier, KeyFile, Options, TravellingFile};
 
 use super::super::recover::ReadBack;
 use super::*;
 use crate::cluster::Standby;
 use crate::in_force::{Digest, FileInForce, message};
+use crate::rooms::carrier;
 
 /// A log in memory, which may be silent, or another bank's.
 #[derive(Clone, Default)]
@@ -291,6 +296,78 @@ fn what_travels_beside_the_books_is_in_the_files_of_every_node_once() {
     let mut again = node(&engine, data).unwrap();
     assert_eq!(carry(&mut again, &lines[0]), 4);
     assert_eq!(edits_in(again.data.path()), lines);
+}
+
+/// The keys of a folder, unsealed, whose changes travel through the bank.
+fn vault(data: &std::path::Path, carrier: Carrier) -> KeyStore<TravellingFile> {
+    let folder = data.join("vault");
+    let (file, keys) = KeyFile::open(&folder, Options::default()).unwrap();
+    let file = TravellingFile::new(&folder, file, Some(carrier)).unwrap();
+    let mut store = KeyStore::new(keys, file).unwrap();
+    store.unseal(KeyEncryptionKey::new(&SecretKey::from_bytes(&[9; 32]))).unwrap();
+    store.records_mut().begin().unwrap();
+    store
+}
+
+fn rotated(store: &mut KeyStore<TravellingFile>) -> Result<bool, KeyStoreError> {
+    store.change(&Change::Rotate(KeyName::new("orders").unwrap()), 1_000)
+}
+
+#[test]
+fn a_key_that_was_made_on_the_bank_is_on_every_node_once() {
+    let (engine, standby_data) = (engine(), empty());
+    let mut warm = standby(&engine, &standby_data);
+    let mut first = node(&engine, empty()).unwrap();
+    let (data, by) = (first.data.path().to_path_buf(), carrier(first.commands.clone()));
+    // As the keeper's thread does.
+    let keeper = std::thread::spawn(move || {
+        let mut store = vault(&data, by);
+        let policy = KeyPolicy::new(KeyKind::Sealing(KeyType::Aes256Gcm96));
+        let name = KeyName::new("orders").unwrap();
+        assert!(store.change(&Change::Create { name, policy }, 1_000).unwrap());
+        let before =
+            ["keys", "carried"].map(|file| std::fs::read(data.join("vault").join(file)).unwrap());
+        assert!(rotated(&mut store).unwrap());
+        (store, before)
+    });
+    while !keeper.is_finished() {
+        first.thread.turn();
+    }
+    let (store, before) = keeper.join().unwrap();
+    drop(store);
+    // It was killed after the last change was sealed, and before it was in its own file.
+    let Bench { thread, data, .. } = first;
+    drop(thread);
+    let keys = |data: &tempfile::TempDir| std::fs::read(data.path().join("vault/keys")).unwrap();
+    let expected = keys(&data);
+    for (file, bytes) in ["keys", "carried"].iter().zip(&before) {
+        std::fs::write(data.path().join("vault").join(file), bytes).unwrap();
+    }
+    assert!(keys(&data).len() < expected.len());
+    while !warm.follow().unwrap().is_even {}
+    drop(warm);
+    let own = node(&engine, data).unwrap();
+    let other = node(&engine, empty()).unwrap();
+    for data in [&own.data, &standby_data, &other.data] {
+        assert!(keys(data) == expected, "each record once");
+        assert_eq!(std::fs::read(data.path().join("vault/carried")).unwrap(), b"3\n");
+    }
+    // Two whose banks end: before a change is sent, and while nobody knows whether the log has it. That stays so when the folder is opened again.
+    let data = other.data.path();
+    let (commands, inbox) = mpsc::channel();
+    let by = carrier(commands);
+    let bank = std::thread::spawn(move || drop(inbox.recv().unwrap()));
+    for _ in 0..2 {
+        let mut store = vault(data, by.clone());
+        assert!(matches!(rotated(&mut store), Err(KeyStoreError::Append(_))));
+    }
+    bank.join().unwrap();
+    let (commands, inbox) = mpsc::channel();
+    drop(inbox);
+    let mut store = vault(data, carrier(commands));
+    assert!(matches!(rotated(&mut store), Err(KeyStoreError::Append(_))));
+    let versions = store.keys().get("orders").unwrap().versions().latest();
+    assert_eq!((versions, keys(&other.data) == expected), (2, true));
 }
 
 #[test]
