@@ -370,7 +370,7 @@ fn settled_rows_make_room_for_others() {
     let options = Options { named_max: 3, ..options(1) };
     let mut bench = Bench::with(options, &[spec(1, 100_000)]);
     let until_ms = bench.now_ms + 60_000;
-    let mut ask = |bench: &mut Bench, key: u128| {
+    let ask = |bench: &mut Bench, key: u128| {
         let (key, amount, state) = (CHOSEN | key, Amount::new(10), Verdict::Confirmed);
         let budgets = [1].into();
         bench
