@@ -264,7 +264,7 @@ struct Common {
 }
 
 impl Engine {
-    /// Reads the journal back, unless that was done already ([`cluster::cold`]), and starts the bank and the workers: from then on the doors accept.
+    /// Reads the journal back, unless that was done already ([`cold`](crate::cluster::cold)), and starts the bank and the workers: from then on the doors accept.
     ///
     /// # Errors
     /// [`StartError`]; nothing is left running.
