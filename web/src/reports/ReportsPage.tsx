@@ -115,7 +115,7 @@ function Rows({ feed, ask, report }: { feed: Feed; ask: Ask; report: Report }) {
           {report.kept_from_ms === null
             ? "No impression was counted yet."
             : `Hours are kept from ${dayAndTime(report.kept_from_ms, "UTC")} on.`}{" "}
-          <a href="/docs/api.md#311-reports">Reports</a>
+          <a href="/docs/api.md#312-reports">Reports</a>
         </p>
       </Empty>
     );
