@@ -168,6 +168,8 @@ impl Bank {
     pub(super) fn run_timeline(&mut self, out: &mut Out) {
         self.answers.pass(self.now_ms, self.options.answers_kept_ms);
         let safe_ms = self.safe_ms();
+        // What they free is there before a purse hears that nothing is left.
+        self.end_timed(out);
         while let Some((due_ms, events)) = self.timeline.pop(safe_ms, self.now_ms) {
             for event in events {
                 match event {
@@ -184,7 +186,6 @@ impl Bank {
                 }
             }
         }
-        self.end_timed(out);
     }
 
     /// No worker will send an earlier stamp.
