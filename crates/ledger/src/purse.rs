@@ -68,6 +68,8 @@ struct Purse {
     next_seq: u32,
     /// Listed in `wanted`.
     listed: bool,
+    /// Listed in `changed`.
+    noted: bool,
 }
 
 impl Purse {
@@ -81,6 +83,7 @@ impl Purse {
         low_water: Amount::ZERO,
         next_seq: 0,
         listed: false,
+        noted: false,
     };
 
     #[inline]
@@ -169,6 +172,8 @@ pub struct Purses {
     held: Buckets,
     /// Purses that run low or refused an ask.
     wanted: Vec<u32>,
+    /// Purses of which something else is to be shown than was: see [`Purses::next_changed`].
+    changed: VecDeque<u32>,
     outbox: VecDeque<ToBank>,
 }
 
@@ -182,6 +187,7 @@ impl Purses {
             steady_ms: None,
             held: Buckets::new(0, options.width_ms(), 16),
             wanted: Vec::new(),
+            changed: VecDeque::new(),
             outbox: VecDeque::new(),
         };
         purses.grow(slots);
@@ -192,6 +198,7 @@ impl Purses {
     pub fn grow(&mut self, slots: usize) {
         self.held.grow(slots);
         self.wanted.reserve(slots.saturating_sub(self.wanted.len()));
+        self.changed.reserve(slots.saturating_sub(self.changed.len()));
         self.outbox.reserve(slots.saturating_sub(self.outbox.len()));
         let slots = slots.max(self.purses.len());
         self.appetites.resize(slots, Appetite::NEW);
@@ -205,6 +212,7 @@ impl Purses {
             return;
         }
         self.held.grow(slots);
+        self.changed.reserve(slots - self.changed.len());
         self.appetites.resize(slots, Appetite::NEW);
         self.purses.resize(slots, Purse::EMPTY);
     }
@@ -218,8 +226,9 @@ impl Purses {
         let purse = &mut self.purses[slot as usize];
         if purse.grant == 0 {
             // It stays listed, if it is.
-            *purse = Purse { listed: purse.listed, ..Purse::EMPTY };
+            *purse = Purse { listed: purse.listed, noted: purse.noted, ..Purse::EMPTY };
             self.appetites[slot as usize] = Appetite::NEW;
+            self.note(slot);
         }
     }
 
@@ -273,6 +282,9 @@ impl Purses {
         purse.free = minus(purse.free, amount);
         let seq = purse.next_seq;
         purse.next_seq += 1;
+        if !std::mem::replace(&mut purse.noted, true) {
+            self.changed.push_back(slot);
+        }
         let hold = Hold {
             grant: purse.grant,
             seq,
@@ -389,6 +401,27 @@ impl Purses {
         let purse = &mut self.purses[slot as usize];
         purse.free = plus(purse.free, hold.amount);
         self.appetites[slot as usize].made -= 1;
+        self.note(slot);
+    }
+
+    /// Notes that something else is to be shown of the purse than was.
+    fn note(&mut self, slot: u32) {
+        if !std::mem::replace(&mut self.purses[slot as usize].noted, true) {
+            self.changed.push_back(slot);
+        }
+    }
+
+    /// As if all had changed: for who shows them anew.
+    pub fn note_all(&mut self) {
+        (0..).take(self.purses.len()).for_each(|slot| self.note(slot));
+    }
+
+    /// A purse whose [`Purses::held`] or [`Purses::made`] may be another one than when this returned it last, the first to change
+    /// first.
+    pub fn next_changed(&mut self) -> Option<u32> {
+        let slot = self.changed.pop_front()?;
+        self.purses[slot as usize].noted = false;
+        Some(slot)
     }
 
     #[cold]
@@ -499,14 +532,19 @@ impl Purses {
             outbox.push_back(ToBank::Lapse { slot, grant, deadline_ms, amount, holds });
         });
         self.outbox.push_back(ToBank::Retire { slot, grant, free });
+        self.note(slot);
     }
 
     /// Once per wake-up: reports holds whose deadline has passed, asks for money where it runs low, and says how
     /// far the clock is. Messages wait in the outbox.
     pub fn turn(&mut self, now_ms: u64) {
-        let (purses, outbox) = (&self.purses, &mut self.outbox);
+        let (purses, outbox, changed) = (&mut self.purses, &mut self.outbox, &mut self.changed);
         self.held.drain_due(now_ms, &mut |slot, deadline_ms, amount, holds| {
-            let (grant, amount) = (purses[slot as usize].grant, Amount::new(amount));
+            let purse = &mut purses[slot as usize];
+            if !std::mem::replace(&mut purse.noted, true) {
+                changed.push_back(slot);
+            }
+            let (grant, amount) = (purse.grant, Amount::new(amount));
             outbox.push_back(ToBank::Lapse { slot, grant, deadline_ms, amount, holds });
         });
         self.want(now_ms);

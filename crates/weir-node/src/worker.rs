@@ -24,10 +24,8 @@ use crate::stages::WorkerStage;
 const TICK_MS: u64 = 10;
 /// A worker that nobody talks to wakes up this often.
 const IDLE_MS: u64 = 20;
-/// Slots whose gauges are written in one millisecond: 50,000 within a fifth of a second.
+/// Purses that changed whose gauges are written in one millisecond: 50,000 within a fifth of a second.
 const GAUGES_A_MS: usize = 256;
-/// The same for budgets made on their first ask, of which only one number is told: a million within a second.
-const MADE_A_MS: usize = 1_024;
 /// Messages of the bank taken in one wake-up.
 const DOWN_MAX: usize = 4096;
 
@@ -40,8 +38,6 @@ pub(crate) struct Worker<D> {
     bank: Thread,
     counters: Arc<WorkerCounters>,
     next_tick_ms: u64,
-    next_gauge: usize,
-    next_made: usize,
     gauged_ms: u64,
     ticks: DoorTicks,
     /// The doors know that the node stops.
@@ -114,8 +110,6 @@ impl<D: DoorSet> Worker<D> {
             bank,
             counters,
             next_tick_ms: 0,
-            next_gauge: 0,
-            next_made: 0,
             gauged_ms: 0,
             ticks,
             stopping: false,
@@ -225,6 +219,9 @@ impl<D: DoorSet> Worker<D> {
         memory::built(Part::Purses, || till.purses.grow(snapshot.units.len()));
         std::mem::swap(&mut till.snapshot, &mut snapshot);
         std::mem::swap(&mut till.cells, &mut by_slot.cells);
+        if !Arc::ptr_eq(&till.cells.gauges, &by_slot.cells.gauges) {
+            till.purses.note_all();
+        }
         std::mem::swap(&mut till.paces, &mut by_slot.paces);
         self.tell_all(|| Heard::Configured, outbox);
         self.send(Up::Old(Old::Snapshot(snapshot, by_slot)));
@@ -369,19 +366,16 @@ impl<D: DoorSet> Worker<D> {
         self.doors.publish();
         self.counters.waiting.set(self.doors.waiting() as u64);
         self.counters.clock_back.set(till.clock.state().stepped_back);
-        let gauges = &till.cells.gauges;
-        for _ in 0..GAUGES_A_MS.min(gauges.len()) {
-            let slot = self.next_gauge % gauges.len();
-            self.next_gauge = slot + 1;
-            let index = u32::try_from(slot).expect("slots are counted in 32 bits");
-            let purses = &till.purses;
-            gauges[slot].set(purses.held(index), purses.free(index), purses.made(index));
+        let Till { purses, made, cells, .. } = till;
+        for _ in 0..GAUGES_A_MS {
+            let Some(slot) = purses.next_changed() else { break };
+            if let Some(gauge) = cells.gauges.get(slot as usize) {
+                gauge.set(purses.held(slot), purses.made(slot));
+            }
         }
-        let (made, held) = (&till.made, &till.cells.made);
-        for _ in 0..MADE_A_MS.min(made.slots()) {
-            let slot = self.next_made % made.slots();
-            self.next_made = slot + 1;
-            held.set(slot, made.held(u32::try_from(slot).expect("slots are counted in 32 bits")));
+        for _ in 0..GAUGES_A_MS {
+            let Some(slot) = made.next_changed() else { break };
+            cells.made.set(slot as usize, made.held(slot));
         }
     }
 }

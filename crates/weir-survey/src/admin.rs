@@ -82,8 +82,10 @@ struct Shared {
     reload_refused: Mutex<Option<(u64, String)>>,
     /// As it is in force.
     config: Mutex<Config>,
-    /// Where the log is on other machines: this run began with another budgets file than the one in force before.
+    /// Where the log is on other machines: this node's budgets file and the one that was in force when this run began are not the same.
     files_differ: AtomicBool,
+    /// The configuration was read again since the watcher looked.
+    is_reloaded: AtomicBool,
 }
 
 /// How the budgets file stands.
@@ -121,6 +123,7 @@ impl Status {
             budgets: Mutex::default(),
             config: Mutex::new(config.clone()),
             files_differ: AtomicBool::new(false),
+            is_reloaded: AtomicBool::new(false),
         }))
     }
 
@@ -210,7 +213,10 @@ impl Status {
         let refused = match reloaded {
             Err(NotReloaded::UnderWay) => return,
             Err(why) => why.clone().lines().into_iter().next().map(|first| (now, first)),
-            Ok(_) => None,
+            Ok(_) => {
+                self.0.is_reloaded.store(true, Relaxed);
+                None
+            }
         };
         *self.0.reload_refused.lock().unwrap_or_else(PoisonError::into_inner) = refused;
     }
@@ -270,7 +276,12 @@ impl Status {
         *self.0.config.lock().unwrap_or_else(PoisonError::into_inner) = config;
     }
 
-    /// Did this run begin with another budgets file than the one in force before?
+    /// Was the configuration read again since this was asked last?
+    pub(crate) fn take_reloaded(&self) -> bool {
+        self.0.is_reloaded.swap(false, Relaxed)
+    }
+
+    /// Is this node's budgets file another one than the one in force when this run began?
     pub(crate) fn files_differ(&self) -> bool {
         self.0.files_differ.load(Relaxed)
     }

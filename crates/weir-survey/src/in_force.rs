@@ -1,24 +1,39 @@
-//! The budgets file where the log is on other machines: the bank says there which one is in force, and every node compares its own with that.
+//! The budgets file where the log is on other machines: the bank puts it beside the log and says there which one is in force, and every node compares
+//! its own with that.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender as Commands, TryRecvError, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use ledger::Room;
 use weir_budgets::budgets;
 use weir_config::config::Config;
 use weir_node::bank::Command;
-use weir_node::in_force::{Digest, FileInForce, message};
+use weir_node::in_force::{Digest, FileInForce, message, put};
 
 use crate::looks::{Looks, digest, stamp};
 
-const DIFFERS: &str = "this node's budgets file is not the one that is in force";
+pub(crate) const DIFFERS: &str = "this node's budgets file is not the one that is in force";
+
+/// A file that could not be put beside the log is put there again after this time.
+const AGAIN: Duration = Duration::from_secs(30);
+
+/// Puts a file beside the log.
+type Put = Arc<dyn Fn(&Digest, &[u8]) -> Result<(), String> + Send + Sync>;
 
 /// A bank's file in force, and what its log has of it.
 pub(crate) struct Telling {
     file: FileInForce,
-    /// What this run began with.
+    /// The own file that this run began with.
     first: Option<Digest>,
-    now: Option<Digest>,
+    now: Option<(Digest, PathBuf)>,
+    put: Put,
+    /// The file that is being put beside the log...
+    putting: Option<(Digest, JoinHandle<Result<(), String>>)>,
+    /// ...the last one that was tried, and when it is to be tried again.
+    tried: Option<(Digest, Option<Instant>)>,
     /// What was sent and is not known to be in the log.
     sent: Option<(Digest, Receiver<Result<u64, String>>)>,
     /// Its last message was refused, and that was said.
@@ -26,27 +41,38 @@ pub(crate) struct Telling {
 }
 
 impl Telling {
-    /// Of a run that begins with this file. Does the log say that another one was in force before?
-    pub(crate) fn new(config: &Config, first: Option<Digest>) -> (Telling, bool) {
+    /// Of a run that begins with this file of its own, or with the copy of the one in force. Does the log say that another one was in force before?
+    pub(crate) fn new(config: &Config, own: Option<Digest>, is_kept: bool) -> (Telling, bool) {
         let file = FileInForce::open(&config.node.data_dir);
-        let differs = file.digest().is_some_and(|before| Some(before) != first);
-        if differs {
-            tracing::warn!(file = %config.budgets.file.display(), "{DIFFERS}: from now on this one counts");
-        }
-        (Telling { file, first, now: None, sent: None, failed: false }, differs)
+        let differs = file.digest().is_some_and(|before| Some(before) != own);
+        let of = config.clone();
+        let put: Put = Arc::new(move |digest, bytes| put(&of, digest, bytes));
+        let first = own.filter(|_| !is_kept);
+        let telling = Telling {
+            file,
+            first,
+            now: None,
+            put,
+            putting: None,
+            tried: None,
+            sent: None,
+            failed: false,
+        };
+        (telling, differs)
     }
 
-    /// A file is in force. Is it another one than this run began with?
-    pub(crate) fn in_force(&mut self, digest: Digest) -> bool {
-        self.now = Some(digest);
-        self.first != self.now
+    /// This file is in force. Is it another one than the own file that this run began with?
+    pub(crate) fn in_force(&mut self, digest: Digest, path: PathBuf) -> bool {
+        self.now = Some((digest, path));
+        self.first != Some(digest)
     }
 
     /// Has the log say what is in force, and waits for nothing.
     pub(crate) fn look(&mut self, commands: &Commands<Command>) {
         let answer = self.sent.as_ref().map(|(digest, answer)| (*digest, answer.try_recv()));
         match answer {
-            None => self.send(commands),
+            None if self.is_put() => self.send(commands),
+            None => {}
             Some((_, Err(TryRecvError::Empty))) => {}
             Some((digest, Ok(Ok(number)))) => {
                 (self.sent, self.failed) = (None, false);
@@ -66,8 +92,40 @@ impl Telling {
         }
     }
 
+    /// Is the file beside the log, or cannot be now? Once that is known, the log says that it is in force.
+    fn is_put(&mut self) -> bool {
+        let Some((now, path)) = self.now.clone() else { return false };
+        if let Some((digest, thread)) = self.putting.take_if(|(_, thread)| thread.is_finished()) {
+            let put = thread.join().unwrap_or_else(|_| Err("its thread ended by a panic".into()));
+            self.tried = Some((digest, put.is_err().then(|| Instant::now() + AGAIN)));
+            if let Err(why) = put {
+                tracing::warn!(
+                    why,
+                    "the budgets file in force is not beside the log; it is tried again, and until then a node with another one puts its own in force"
+                );
+            }
+        }
+        let is_tried = self.tried.is_some_and(|(digest, _)| digest == now);
+        let is_due =
+            self.tried.is_none_or(|(_, again)| again.is_some_and(|at| Instant::now() >= at));
+        if self.putting.is_none() && (!is_tried || is_due) {
+            let put = Arc::clone(&self.put);
+            let work = move || {
+                let bytes = budgets::bytes(&path).map_err(|_| "it cannot be read".to_string())?;
+                match digest(&bytes) == now {
+                    true => put(&now, &bytes),
+                    false => Err("it has changed since".into()),
+                }
+            };
+            let thread = std::thread::Builder::new().name("base".into()).spawn(work);
+            self.putting = thread.ok().map(|thread| (now, thread));
+        }
+        is_tried
+    }
+
     fn send(&mut self, commands: &Commands<Command>) {
-        let Some(digest) = self.now.filter(|now| self.file.digest() != Some(*now)) else { return };
+        let now = self.now.as_ref().map(|(digest, _)| *digest);
+        let Some(digest) = now.filter(|now| self.file.digest() != Some(*now)) else { return };
         let (reply, answer) = channel();
         let carry = Command::Carry { room: Room::Budgets, message: message(&digest), reply };
         // A bank that is gone answers nothing.
@@ -108,7 +166,9 @@ impl OwnFile {
         if differs != std::mem::replace(&mut self.differs, differs) {
             let file = self.path.display();
             match differs {
-                true => tracing::warn!(%file, "{DIFFERS}; a takeover puts this one in force"),
+                true => {
+                    tracing::warn!(%file, "{DIFFERS}; a takeover goes on with that one, of which a copy is in the data folder")
+                }
                 false => {
                     tracing::info!(%file, "this node's budgets file is the one that is in force")
                 }
@@ -120,6 +180,7 @@ impl OwnFile {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
     use std::sync::mpsc::Sender;
 
     use super::*;
@@ -161,7 +222,25 @@ mod tests {
             Ok(Command::Carry { room: Room::Budgets, message, reply }) => Some((message, reply)),
             _ => None,
         };
-        let (mut telling, differs) = Telling::new(&config, Some(one));
+        let path = |name: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, name).unwrap();
+            path
+        };
+        let (mut telling, differs) = Telling::new(&config, Some(one), false);
+        // The first one is put there, the second cannot be.
+        let (puts, refuses) = (Arc::new(Mutex::new(Vec::new())), other);
+        let of = Arc::clone(&puts);
+        telling.put = Arc::new(move |digest, bytes| {
+            of.lock().unwrap().push((*digest, bytes.to_vec()));
+            if *digest == refuses { Err("away".into()) } else { Ok(()) }
+        });
+        let settled = |telling: &mut Telling| {
+            while telling.putting.is_some() || telling.tried.is_none() {
+                telling.is_put();
+                std::thread::yield_now();
+            }
+        };
         telling.look(&commands);
         assert!(!differs && carried().is_none(), "nothing is in force");
         // Refused, without an answer, and taken.
@@ -171,7 +250,10 @@ mod tests {
             drop,
             |reply| reply.send(Ok(1)).unwrap(),
         ];
-        assert!(!telling.in_force(one));
+        assert!(!telling.in_force(one, path("one")));
+        telling.look(&commands);
+        assert!(carried().is_none(), "the file comes first");
+        settled(&mut telling);
         for answer in answers {
             telling.look(&commands);
             let (sent, reply) = carried().unwrap();
@@ -183,12 +265,16 @@ mod tests {
         }
         telling.look(&commands);
         assert!(carried().is_none(), "the log has it");
-        assert!(telling.in_force(other));
+        assert!(telling.in_force(other, path("other")));
+        telling.tried = None;
+        settled(&mut telling);
         telling.look(&commands);
         assert_eq!(carried().unwrap().0, message(&other));
+        assert!(telling.tried.unwrap().1.is_some(), "it is tried again");
+        assert_eq!(*puts.lock().unwrap(), [(one, b"one".to_vec()), (other, b"other".to_vec())]);
         // The next run of this folder.
         for (own, expected) in [(Some(one), false), (Some(other), true), (None, true)] {
-            assert_eq!(Telling::new(&config, own).1, expected);
+            assert_eq!(Telling::new(&config, own, false).1, expected);
         }
     }
 }

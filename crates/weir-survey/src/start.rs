@@ -109,6 +109,7 @@ impl Node {
             }
             Some(Standby { lock, budgets, warm }) => (lock, budgets.read_again(config), Some(warm)),
         };
+        let budgets = budgets.in_force(config, warm.as_ref().and_then(Warm::budgets));
         match door_transport::raise_descriptor_limit() {
             Ok(limit) => tracing::debug!(limit, "open descriptors"),
             Err(error) => tracing::warn!(%error, "the limit of open descriptors stays as it is"),

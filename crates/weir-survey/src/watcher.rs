@@ -22,13 +22,14 @@ use weir_config::config::Config;
 use weir_door::thread::spawn;
 use weir_edits::{BankError, BankPort, Edits, Opened, is_live};
 use weir_node::bank::{Command, Refusal};
+use weir_node::in_force::{Digest, copy_of};
 use weir_node::memory::{self, Part};
 
 use crate::StartError;
 use crate::admin::Status;
 use crate::file_changes::FileTerms;
-use crate::in_force::Telling;
-use crate::looks::{FileCheck, GONE_LOOKS, Looks, Stamp, is_old, stamp};
+use crate::in_force::{DIFFERS, Telling};
+use crate::looks::{FileCheck, GONE_LOOKS, Looks, Stamp, digest, is_old, stamp};
 use crate::prices;
 
 /// How long the bank's answer is waited for. It comes within milliseconds; a disk may need longer.
@@ -57,9 +58,34 @@ pub(crate) struct FirstRead {
     read: Option<(BudgetsFile, CampaignIndex)>,
     looks: Looks,
     proof: Option<FileCheck>,
+    /// It is not this node's own file, but the copy of the one in force.
+    kept: Option<Digest>,
 }
 
 impl FirstRead {
+    /// What counts where this file is in force already, as the log on other machines has it: the node's copy of that one, unless it is the same.
+    pub(crate) fn in_force(self, config: &Config, said: Option<Digest>) -> FirstRead {
+        let own = self.proof.as_ref().map(FileCheck::digest);
+        let Some(said) = said.filter(|said| own != Some(*said)) else { return self };
+        let (file, copy) = (config.budgets.file.display(), copy_of(&config.node.data_dir));
+        let terms = (&ExchangeTerms::of(config), &OrderTerms::of(config));
+        let text = copy.display();
+        match read_kept(&copy, said, terms) {
+            Ok(read) => {
+                tracing::warn!(
+                    "{DIFFERS}: {file} waits, and the one in force goes on, which is in {text}. Copy that over {file} on every node; `weir reload` puts {file} in force instead"
+                );
+                FirstRead { read: Some(read), kept: Some(said), ..self }
+            }
+            Err(why) => {
+                tracing::error!(
+                    "{DIFFERS}, and {text} is not it ({why}): {file} counts from now on. If that is wrong, put the right one there"
+                );
+                self
+            }
+        }
+    }
+
     /// What a node starts with that read this before it stood by: the file as it is now, unless that has an error.
     pub(crate) fn read_again(self, config: &Config) -> FirstRead {
         if self.looks.is_judged(stamp(&config.budgets.file)) {
@@ -96,10 +122,26 @@ pub(crate) fn first_read(config: &Config) -> Result<FirstRead, StartError> {
         looks.judged(before);
         let terms = (&ExchangeTerms::of(config), &OrderTerms::of(config));
         let read = read(path, &bytes, terms).map_err(StartError::Budgets)?;
-        return Ok(FirstRead { read: Some(read), looks, proof: Some(FileCheck::of(&bytes)) });
+        let proof = Some(FileCheck::of(&bytes));
+        return Ok(FirstRead { read: Some(read), looks, proof, kept: None });
     }
     tracing::warn!(file = %path.display(), "the budgets file keeps changing: every ask is refused until the file stands still");
     Ok(FirstRead::default())
+}
+
+/// Reads the copy of the file that is in force.
+fn read_kept(
+    copy: &Path,
+    said: Digest,
+    terms: (&ExchangeTerms, &OrderTerms),
+) -> Result<(BudgetsFile, CampaignIndex), String> {
+    let first =
+        |errors: Vec<LineError>| errors.first().map_or_else(String::new, LineError::to_string);
+    let bytes = budgets::bytes(copy).map_err(first)?;
+    if digest(&bytes) != said {
+        return Err("it is another one".into());
+    }
+    read(copy, &bytes, terms).map_err(first)
 }
 
 fn read(
@@ -142,8 +184,8 @@ impl Watcher {
         let seen = clock.clone();
         let share = config.budgets.end_share_max_percent;
         let telling = is_elsewhere.then(|| {
-            let digest = first.proof.as_ref().map(FileCheck::digest);
-            let (telling, differs) = Telling::new(config, digest);
+            let own = first.proof.as_ref().map(FileCheck::digest);
+            let (telling, differs) = Telling::new(config, own, first.kept.is_some());
             status.set_files_differ(differs);
             telling
         });
@@ -163,10 +205,13 @@ impl Watcher {
             gone: if stamp(&config.budgets.file).is_none() { GONE_LOOKS } else { 0 },
             said: None,
             telling,
+            copy: copy_of(&config.node.data_dir),
+            kept: first.kept,
+            kept_due: false,
         };
         watch.status.last_names(edits.names());
         if let Some((file, campaign_index)) = first.read {
-            watch.hand_over(file, campaign_index);
+            watch.hand_over(file, campaign_index, first.kept);
         }
         watch.starting = false;
         let prices = prices::watch(config, watch.status.fix(), &stop)?;
@@ -215,20 +260,33 @@ struct Watch {
     said: Option<FileTerms>,
     /// What a log on other machines is told of that.
     telling: Option<Telling>,
+    /// The node's copy of the file that was in force when the run began...
+    copy: PathBuf,
+    /// ...which it is still, with this digest...
+    kept: Option<Digest>,
+    /// ...and is to be read again.
+    kept_due: bool,
 }
 
 impl Watch {
     fn look(&mut self) {
+        if self.status.take_reloaded() && self.kept.is_some() {
+            tracing::info!("{} is put in force, as told", self.path.display());
+            self.looks.forget();
+        }
         if let Some(telling) = &mut self.telling {
             telling.look(&self.commands);
         }
         if self.clock.now() >= self.indexes().free_unused() {
             tracing::info!("clocks changed in a campaign's time zone: its hours are read anew");
-            self.looks.forget();
+            self.anew();
         }
         if self.edits.take_unsure() {
             tracing::info!("the budgets are sent to the bank again");
-            self.looks.forget();
+            self.anew();
+        }
+        if std::mem::take(&mut self.kept_due) {
+            self.take_kept();
         }
         let stamp = stamp(&self.path);
         self.miss(stamp.is_none());
@@ -239,6 +297,23 @@ impl Watch {
         } else if self.looks.restless.is_multiple_of(RESTLESS_LOOKS) {
             let file = self.path.display();
             tracing::warn!(%file, "the budgets file keeps changing: it is read once two looks find it unchanged");
+        }
+    }
+
+    /// What is in force is to be read again.
+    fn anew(&mut self) {
+        match self.kept {
+            Some(_) => self.kept_due = true,
+            None => self.looks.forget(),
+        }
+    }
+
+    fn take_kept(&mut self) {
+        let Some(kept) = self.kept else { return };
+        let orders = OrderTerms::of(&self.status.config());
+        match read_kept(&self.copy, kept, (&self.exchange, &orders)) {
+            Ok((file, campaign_index)) => self.hand_over(file, campaign_index, Some(kept)),
+            Err(why) => self.refuse(vec![format!("{}: {why}", self.copy.display())]),
         }
     }
 
@@ -267,7 +342,7 @@ impl Watch {
         // Sessions change while the node runs, with `weir reload`.
         let orders = OrderTerms::of(&self.status.config());
         match bytes.and_then(|bytes| read(&self.path, &bytes, (&self.exchange, &orders))) {
-            Ok((file, campaign_index)) => self.hand_over(file, campaign_index),
+            Ok((file, campaign_index)) => self.hand_over(file, campaign_index, None),
             Err(errors) => self.refuse(errors.iter().map(ToString::to_string).collect()),
         }
     }
@@ -283,13 +358,20 @@ impl Watch {
         lock(&self.indexes)
     }
 
-    fn hand_over(&mut self, file: BudgetsFile, campaign_index: CampaignIndex) {
+    /// `kept`: it is not this node's own file, but the one with this digest that is in force.
+    fn hand_over(
+        &mut self,
+        file: BudgetsFile,
+        campaign_index: CampaignIndex,
+        kept: Option<Digest>,
+    ) {
+        let path = if kept.is_some() { &self.copy } else { &self.path };
         let said = FileTerms::of(&file);
         let BudgetsFile { lines, templates } = file;
         let count = lines.len();
         let places: HashMap<u64, usize> =
             lines.iter().map(|line| (line.budget.spec.id, line.budget.line)).collect();
-        let why = format!("{} has {count} budgets", self.path.display());
+        let why = format!("{} has {count} budgets", path.display());
         let loaded = self.edits.load(lines, campaign_index, &why);
         if matches!(loaded, Ok(()) | Err(BankError::Silent)) {
             // Behind the budgets of the same file, which their parents may be. A bank that is gone needs none.
@@ -298,26 +380,30 @@ impl Watch {
         match loaded {
             Ok(()) => {
                 self.status.configured(self.edits.names());
+                self.kept = kept;
                 if let Some(before) = &self.said {
-                    tracing::info!("{} is in force: {}", self.path.display(), said.since(before));
+                    tracing::info!("{} is in force: {}", path.display(), said.since(before));
                 }
                 self.said = Some(said);
-                let digest = self.proof.as_ref().map(FileCheck::digest);
+                let digest = kept.or(self.proof.as_ref().map(FileCheck::digest));
                 if let Some((telling, digest)) = self.telling.as_mut().zip(digest)
-                    && telling.in_force(digest)
+                    && telling.in_force(digest, path.clone())
                 {
                     self.status.set_files_differ(false);
                 }
             }
             Err(BankError::Journal(error)) => {
                 tracing::error!(error, "the journal cannot take new budgets; they are tried again");
-                self.looks.forget();
+                match kept {
+                    Some(_) => self.kept_due = true,
+                    None => self.looks.forget(),
+                }
             }
             Err(BankError::Ends(ending)) => {
-                self.refuse(vec![format!("{}: {ending}", self.path.display())]);
+                self.refuse(vec![format!("{}: {ending}", path.display())]);
             }
             Err(BankError::Specs(errors)) => {
-                let file = self.path.display();
+                let file = path.display();
                 let line = |id| places.get(&id).copied().unwrap_or(1);
                 let told =
                     errors.iter().map(|error| format!("{file}:{}: {error}", line(error.id())));

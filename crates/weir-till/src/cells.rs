@@ -6,19 +6,17 @@ use std::sync::{Arc, OnceLock};
 use ledger::{Amount, MADE_SLOT};
 use wire::Verdict;
 
-/// What one worker says of one purse. Written by the worker only, now and then; read by the bank.
+/// What one worker says of one purse. Written by the worker only, where something changed; read by the bank.
 #[derive(Debug, Default)]
 pub struct SlotGauge {
     held: AtomicI64,
-    free: AtomicI64,
     made: AtomicU64,
 }
 
 impl SlotGauge {
-    /// For the worker whose purse it is: what is in holds, what is free, and how many holds it made in the run.
-    pub fn set(&self, held: Amount, free: Amount, made: u64) {
+    /// For the worker whose purse it is: what is in holds, and how many holds it made in the run.
+    pub fn set(&self, held: Amount, made: u64) {
         self.held.store(held.get(), Relaxed);
-        self.free.store(free.get(), Relaxed);
         self.made.store(made, Relaxed);
     }
 

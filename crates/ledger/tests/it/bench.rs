@@ -1,5 +1,7 @@
 //! The small world of these tests.
 
+use std::collections::BTreeMap;
+
 use ledger::{
     Action, Amount, Bank, BudgetSpec, Claimed, Door, Hold, Keyed, Line, MADE_SLOT, MemoAnswer,
     OnExpiry, OpenError, Options, Origin, Out, PurseOptions, Purses, Record, Resolution,
@@ -63,6 +65,8 @@ pub(crate) struct Bench {
     pub(crate) claimed: Vec<(u16, u64, Claimed)>,
     /// What became of memos, the same.
     pub(crate) memos: Vec<(u16, u64, MemoAnswer)>,
+    /// What somebody who hears of changes shows of each worker's purses: in holds, and how many were made.
+    shown: Vec<BTreeMap<u32, (Amount, u64)>>,
     /// Echoes that were asked for, and those that came back.
     asked: u64,
     echoed: u64,
@@ -89,6 +93,7 @@ impl Bench {
             answer: None,
             claimed: Vec::new(),
             memos: Vec::new(),
+            shown: Vec::new(),
             asked: 0,
             echoed: 0,
         };
@@ -105,6 +110,7 @@ impl Bench {
         self.purses = (0..self.options.workers).map(|_| purses()).collect();
         let made = || Purses::new(purse_options(), 0);
         self.made = (0..self.options.workers).map(|_| made()).collect();
+        self.shown = self.purses.iter().map(|_| BTreeMap::new()).collect();
         self.bank.open_all(&mut out);
         self.deliver(out);
         self.pump();
@@ -231,6 +237,19 @@ impl Bench {
         self.step_keyed(worker, message).expect("every resolve is answered")
     }
 
+    /// Whoever looks only at purses that changed knows all of them.
+    fn look(&mut self) {
+        for (purses, shown) in self.purses.iter_mut().zip(&mut self.shown) {
+            while let Some(slot) = purses.next_changed() {
+                shown.insert(slot, (purses.held(slot), purses.made(slot)));
+            }
+            for slot in 0..u32::try_from(purses.slots()).expect("few") {
+                let known = shown.get(&slot).copied().unwrap_or_default();
+                assert_eq!(known, (purses.held(slot), purses.made(slot)), "purse {slot}");
+            }
+        }
+    }
+
     /// All messages arrive, and those they lead to, until nothing is on its way.
     pub(crate) fn pump(&mut self) {
         let mut out = Out::default();
@@ -248,6 +267,7 @@ impl Bench {
             }
         }
         self.flush();
+        self.look();
     }
 
     fn flush(&mut self) {

@@ -263,7 +263,7 @@ mod tests {
     }
 
     fn grant(cells: &SlotCells, slot: usize, made: u64) {
-        cells.gauges[slot].set(Amount::ZERO, Amount::ZERO, made);
+        cells.gauges[slot].set(Amount::ZERO, made);
     }
 
     #[test]
@@ -341,7 +341,7 @@ mod tests {
         };
         // What a forecast says of the time before the start is no traffic.
         tallies.read(&cells, &seen(5_000), 0);
-        cells[0].gauges[0].set(Amount::ZERO, Amount::ZERO, 30);
+        cells[0].gauges[0].set(Amount::ZERO, 30);
         tallies.read(&cells, &seen(5_100), 2_000);
         assert_eq!(tallies.recent(0), Counts { asks: 100, grants: 30, refusals: 70 });
         // A new window begins with nothing.
