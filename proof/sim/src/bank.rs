@@ -146,6 +146,7 @@ impl World {
                     self.false_no = self.false_no.take().or(heard.err());
                 }
                 Held::Key(key) => self.keys.push(key),
+                Held::Change(kept) => self.changes_told = kept,
             }
         }
     }

@@ -1,6 +1,8 @@
 //! Crashes of the simulated node, what damages its disk meanwhile, and its recovery.
 
-use ledger::{Action, Amount, Bank, Door, Options, Origin, Out, Record, ToBank, ToWorker, Verdict};
+use ledger::{
+    Action, Amount, Bank, Door, Options, Origin, Out, Record, Room, ToBank, ToWorker, Verdict,
+};
 use ledger_journal::files::{self, Folder};
 use ledger_journal::{
     NotAppended, RecoverError, Recovered, Start, Tail, Writer, recover, segments, walk,
@@ -324,6 +326,10 @@ impl World {
             if !found.bank.keys().contains(key) {
                 return Err(format!("token key {} was in use and is lost", key.id));
             }
+        }
+        let (kept, told) = (found.bank.kept(Room::Edits), self.changes_told);
+        if kept < told {
+            return Err(format!("{told} changes were told to their owners, {kept} are there"));
         }
         Ok(())
     }

@@ -68,6 +68,8 @@ pub(crate) enum Held {
     Timed(Told),
     /// Workers may make tokens with it.
     Key(TokenKey),
+    /// An owner hears of a change: how many were made by then.
+    Change(u64),
 }
 
 /// A journal of one run.

@@ -144,11 +144,13 @@ pub enum Bug {
     NoLeaseTerm,
     /// Workers count their lease from when an acknowledgement came, not from when the append was sent.
     LeaseFromReceipt,
+    /// An owner hears of a change by the API before the message about it is sealed.
+    KeptAfterAnswer,
 }
 
 impl Bug {
     /// All of them, with the number of seeds, counted from 1, within which each must be found.
-    pub const ALL: [(Bug, u64); 43] = [
+    pub const ALL: [(Bug, u64); 44] = [
         (Bug::AnswerBeforeSeal, 50),
         (Bug::LapseTwice, 50),
         (Bug::ForgetSuspension, 50),
@@ -192,6 +194,7 @@ impl Bug {
         (Bug::EndEarly, 50),
         (Bug::NoLeaseTerm, 50),
         (Bug::LeaseFromReceipt, 50),
+        (Bug::KeptAfterAnswer, 50),
     ];
 
     /// Is it one of how a bank uses a log on other machines?
@@ -270,6 +273,7 @@ impl Bug {
             Bug::EndEarly => "end-early",
             Bug::NoLeaseTerm => "no-lease-term",
             Bug::LeaseFromReceipt => "lease-from-receipt",
+            Bug::KeptAfterAnswer => "kept-after-answer",
         }
     }
 }

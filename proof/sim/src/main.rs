@@ -21,7 +21,8 @@ Usage: sim [--seeds N] [--from SEED] [--steps N] [--bug NAME]
                fence-ignored, empty-is-final, memo-before-seal, memo-without-money,
                memo-twice, forget-orders, digest-of-key, drop-top-ups, top-up-in-full, forget-amounts,
                free-rests, order-before-seal, leg-alone, add-amounts, free-twice, lose-row
-               day-forgets-holds, lean-on-unsealed, count-before-seal, count-twice or count-unbilled
+               day-forgets-holds, lean-on-unsealed, count-before-seal, count-twice, count-unbilled,
+               end-early, no-lease-term, lease-from-receipt or kept-after-answer
   --planted    plant each of them in turn; each must be found within a stated number of seeds
 
 Example: replay one seed    sim --from 4711 --seeds 1

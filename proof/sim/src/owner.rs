@@ -1,9 +1,11 @@
 //! The owners of budgets: they change them at any time.
 
-use ledger::{Amount, BudgetSpec, OnExpiry, Out, Period, Status, WindowLimit};
+use ledger::{Amount, BudgetSpec, OnExpiry, Out, Period, Room, Status, WindowLimit};
 use money::Instant;
 
+use crate::Bug;
 use crate::draw;
+use crate::journal::Held;
 use crate::oracle::Cap;
 use crate::world::World;
 
@@ -70,6 +72,20 @@ impl World {
         }
         self.stats.one("configuration changed");
         self.configure();
+        self.keep_change();
+    }
+
+    /// What the API answers to an owner waits until the message about the change is sealed.
+    fn keep_change(&mut self) {
+        let mut out = Out::default();
+        let length = self.bank.run() as usize % 3 * 40_000;
+        let kept =
+            self.bank.keep(Room::Edits, &vec![b'e'; length], &mut out).expect("not too long");
+        self.append(&mut out);
+        match self.bug {
+            Some(Bug::KeptAfterAnswer) => self.changes_told = kept,
+            _ => self.journal.hold(Held::Change(kept)),
+        }
     }
 
     pub(crate) fn configure(&mut self) {

@@ -114,6 +114,8 @@ pub struct World {
     pub(crate) lease: Option<Rc<Lease>>,
     /// Workers of banks that were replaced.
     pub(crate) zombies: Vec<Zombie>,
+    /// Of how many changes their owners heard.
+    pub(crate) changes_told: u64,
     pub(crate) oracle: Oracle,
     /// Budgets that can be made on their first ask, in some runs without a planted bug, and wherever one of theirs is planted.
     pub(crate) made: Option<Made>,
@@ -169,6 +171,7 @@ impl World {
             workers: Vec::new(),
             lease: None,
             zombies: Vec::new(),
+            changes_told: 0,
             oracle: Oracle::default(),
             made: Made::draw(seed, bug),
             requests: Vec::new(),
