@@ -39,6 +39,24 @@ pub(crate) fn stream_settings(name: &ClusterName, node: u16) -> String {
     .to_string()
 }
 
+/// Settings of the stream beside it: the last piece of each name.
+pub(crate) fn store_settings(name: &ClusterName, node: u16) -> String {
+    json!({
+        "name": name.store(),
+        "description": "Weir: what lies beside the log of a ledger. Pieces are encrypted; only its nodes write here.",
+        "metadata": { NODE_ID: node.to_string() },
+        "subjects": [name.piece(">")],
+        "num_replicas": REPLICAS_MIN,
+        "storage": "file",
+        "retention": "limits",
+        "discard": "new",
+        "max_consumers": -1, "max_msgs": -1, "max_bytes": -1, "max_age": 0,
+        "max_msgs_per_subject": 1, "max_msg_size": -1,
+        "allow_direct": false,
+    })
+    .to_string()
+}
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Stream {

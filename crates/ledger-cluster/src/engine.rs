@@ -11,6 +11,23 @@ pub enum Reply {
     Silence(String),
 }
 
+/// What is asked beside the entries. Pieces lie in a store of their own, the last one of each name; names have parts, `*` is any part and `>` all further ones.
+#[derive(Debug)]
+pub enum Ask<'a> {
+    /// Make the store with these settings (JSON).
+    Make(&'a str),
+    /// Keep a piece.
+    Put(&'a str, Vec<u8>),
+    /// The piece of a name.
+    Get(&'a str),
+    /// The names that there are of these.
+    Names(&'a str),
+    /// Remove the pieces of these names.
+    Remove(&'a str),
+    /// Remove the log's entries before this number.
+    Trim(u64),
+}
+
 /// An engine with one stream. Every call ends after a short time, with an answer or without.
 pub trait Engine {
     /// Asks for an entry behind entry number `after`, with the number of its first record in a header.
@@ -34,6 +51,9 @@ pub trait Engine {
         from: u64,
         each: &mut dyn FnMut(u64, &[u8]) -> ControlFlow<()>,
     ) -> Result<(), String>;
+
+    /// Asks for something beside the entries.
+    fn ask(&mut self, what: Ask<'_>) -> Reply;
 
     /// Returns the page `/varz` of each server's monitor, or why there is none, beside its address.
     fn monitors(&mut self) -> Vec<(String, Result<String, String>)>;
@@ -65,6 +85,10 @@ impl Engine for AnyEngine {
         each: &mut dyn FnMut(u64, &[u8]) -> ControlFlow<()>,
     ) -> Result<(), String> {
         (**self).entries(from, each)
+    }
+
+    fn ask(&mut self, what: Ask<'_>) -> Reply {
+        (**self).ask(what)
     }
 
     fn monitors(&mut self) -> Vec<(String, Result<String, String>)> {

@@ -59,6 +59,28 @@ pub enum LogFault {
         /// The last record that is known here.
         known: u64,
     },
+    /// What lies beside the log cannot be opened.
+    #[error("{name} beside the log: {why}")]
+    Piece {
+        /// Its name.
+        name: String,
+        /// Why.
+        why: OpenError,
+    },
+    /// What lies beside the log is not whole.
+    #[error("{0} beside the log is not whole, or of another node.id or version")]
+    Incomplete(String),
+    /// What lies beside the log cannot be written to the own disk.
+    #[error("this node's disk: {0}")]
+    Unpacked(String),
+    /// The log does not begin with the first record, and no base copy leads to where it begins.
+    #[error(
+        "it begins with record {first}, and no base copy reaches that record: what was before is lost, or the base copies are. Begin with the data folder of a node whose journal reaches record {first}, or with a copy of it"
+    )]
+    NoBase {
+        /// The first record of the log.
+        first: u64,
+    },
     /// What is asked for was trimmed.
     #[error(
         "it begins with record {first}, and record {wanted} was asked for: begin with a base copy that reaches record {first}"

@@ -14,6 +14,7 @@ use futures_util::StreamExt;
 use serde_json::json;
 use tokio::runtime::{Builder, Runtime};
 
+use crate::engine::Ask;
 use crate::{ClusterError, ClusterName, Engine, LogFault, Reply};
 
 /// The last entry that an append expects.
@@ -130,7 +131,7 @@ impl JetStream {
         Ok(JetStream { runtime, client, stream, name, servers, http, reader: None })
     }
 
-    fn ask(&self, subject: String, request: Request) -> Reply {
+    fn request(&self, subject: String, request: Request) -> Reply {
         match self.runtime.block_on(self.client.send_request(subject, request)) {
             Ok(message) => Reply::Answer(message.payload.to_vec()),
             Err(error) => Reply::Silence(self.silence(&error)),
@@ -138,8 +139,11 @@ impl JetStream {
     }
 
     fn ask_api(&self, what: &str, body: String) -> Reply {
-        let subject = format!("$JS.API.{what}.{}", self.name.stream());
-        self.ask(subject, Request::new().payload(body.into()))
+        self.ask_of(&self.name.stream(), what, body)
+    }
+
+    fn ask_of(&self, stream: &str, what: &str, body: String) -> Reply {
+        self.request(format!("$JS.API.{what}.{stream}"), Request::new().payload(body.into()))
     }
 
     fn silence(&self, error: &RequestError) -> String {
@@ -169,7 +173,7 @@ impl Engine for JetStream {
         let mut headers = HeaderMap::new();
         headers.insert(EXPECTED_LAST, after.to_string());
         headers.insert(FIRST_RECORD, first_record.to_string());
-        self.ask(self.name.subject(), Request::new().headers(headers).payload(sealed.into()))
+        self.request(self.name.subject(), Request::new().headers(headers).payload(sealed.into()))
     }
 
     fn entry(&mut self, number: u64) -> Reply {
@@ -212,6 +216,29 @@ impl Engine for JetStream {
                 Err(error) if tries.next().is_none() => return Err(error),
                 Err(_) => std::thread::sleep(self.servers.answer),
             }
+        }
+    }
+
+    fn ask(&mut self, what: Ask<'_>) -> Reply {
+        let (store, name) = (self.name.store(), |name| self.name.piece(name));
+        match what {
+            Ask::Make(settings) => self.ask_of(&store, "STREAM.CREATE", settings.to_string()),
+            Ask::Put(piece, bytes) => {
+                self.request(name(piece), Request::new().payload(bytes.into()))
+            }
+            Ask::Get(piece) => {
+                let body = json!({ "last_by_subj": name(piece) });
+                self.ask_of(&store, "STREAM.MSG.GET", body.to_string())
+            }
+            Ask::Names(of) => {
+                let body = json!({ "subjects_filter": name(of) });
+                self.ask_of(&store, "STREAM.INFO", body.to_string())
+            }
+            Ask::Remove(of) => {
+                let body = json!({ "filter": name(of) });
+                self.ask_of(&store, "STREAM.PURGE", body.to_string())
+            }
+            Ask::Trim(before) => self.ask_api("STREAM.PURGE", json!({ "seq": before }).to_string()),
         }
     }
 

@@ -8,12 +8,15 @@
 //! - `attest`: which settings of a stream and of a server keep what they acknowledge. No I/O.
 //! - [`NodeLog`]: what a node's journal appends to, this log first and its own disk second; a standby follows with it, and a start makes both the same.
 //! - [`Listening`], [`catch_up`] and [`begin_run`]: how a standby becomes the bank.
+//! - [`Base`]: copies that a node begins from where the log was trimmed.
+//! - `store`: what lies beside the log, in a stream of its own: files, in sealed pieces.
 //! - [`Engine`]: what is asked of an engine, without async. [`JetStream`]: one, on a runtime of its own that the calling thread drives.
 //! - [`Memory`]: another engine, for tests.
 
 #![forbid(unsafe_code)]
 
 mod attest;
+mod base;
 mod engine;
 mod error;
 mod jetstream;
@@ -23,11 +26,13 @@ mod name;
 mod node_log;
 mod seal;
 mod start;
+mod store;
 #[cfg(test)]
 mod tests;
 mod verdict;
 
-pub use engine::{AnyEngine, Engine, Reply};
+pub use base::{Base, Packed};
+pub use engine::{AnyEngine, Ask, Engine, Reply};
 pub use error::{ClusterError, LogFault};
 pub use jetstream::{JetStream, Servers};
 pub use log::{ClusterLog, ENTRY_BYTES_MAX, Place};

@@ -36,20 +36,25 @@ type Each<'a> = &'a mut dyn FnMut(u64, &[u8]) -> Result<ControlFlow<()>, LogFaul
 /// leader that it was.
 const FORGOT_AFTER: Duration = Duration::from_secs(3);
 
+/// A store that was made just now has no leader for some times this.
+const RETRY: Duration = Duration::from_millis(200);
+
 /// The log of a cluster.
 #[derive(Debug)]
 pub struct ClusterLog<E = JetStream> {
-    engine: E,
-    name: ClusterName,
+    pub(crate) engine: E,
+    pub(crate) name: ClusterName,
     /// `node.id` of all members.
-    node: u16,
-    key: EntryKey,
-    place: Place,
+    pub(crate) node: u16,
+    pub(crate) key: EntryKey,
+    pub(crate) place: Place,
     /// The stream and its servers, for texts.
     log: String,
     /// Since when the engine has said nothing but that it ends before `place`.
     pub(crate) short_since: Option<Instant>,
     pub(crate) forgot_after: Duration,
+    /// What is asked beside the entries is asked again after this time.
+    pub(crate) retry: Duration,
 }
 
 impl<E: Engine> ClusterLog<E> {
@@ -63,7 +68,8 @@ impl<E: Engine> ClusterLog<E> {
     ) -> ClusterLog<E> {
         let log = format!("{} at {servers}", name.stream());
         let (place, forgot_after) = (Place::START, FORGOT_AFTER);
-        ClusterLog { engine, name, node, key, place, log, short_since: None, forgot_after }
+        let retry = RETRY;
+        ClusterLog { engine, name, node, key, place, log, short_since: None, forgot_after, retry }
     }
 
     /// After the last group that this process knows to be in the log.
@@ -159,7 +165,7 @@ impl<E: Engine> ClusterLog<E> {
         done.map_err(|fault| self.error(fault))
     }
 
-    fn error(&self, fault: LogFault) -> ClusterError {
+    pub(crate) fn error(&self, fault: LogFault) -> ClusterError {
         ClusterError { log: self.log.clone(), fault }
     }
 
@@ -195,7 +201,7 @@ impl<E: Engine> ClusterLog<E> {
     }
 
     /// Returns the number of the entry before a position, once the log is known to have that position.
-    fn locate(&mut self, at: &Position) -> Result<u64, LogFault> {
+    pub(crate) fn locate(&mut self, at: &Position) -> Result<u64, LogFault> {
         if *at == self.place.position {
             return Ok(self.place.entry);
         }
@@ -254,13 +260,13 @@ impl<E: Engine> ClusterLog<E> {
         }
     }
 
-    fn head(&mut self, entry: u64) -> Result<EntryHead, LogFault> {
+    pub(crate) fn head(&mut self, entry: u64) -> Result<EntryHead, LogFault> {
         let head = EntryHead::read(&self.group(entry)?);
         let is_one = |head: &EntryHead| head.records.start > 0 && !head.records.is_empty();
         head.filter(is_one).ok_or(LogFault::Entry { entry, why: OpenError::NoGroup })
     }
 
-    fn extent(&mut self) -> Result<Extent, LogFault> {
+    pub(crate) fn extent(&mut self) -> Result<Extent, LogFault> {
         let info = verdict::result(&self.engine.info())?;
         let unknown = || LogFault::Away("the engine does not say where the stream ends".into());
         verdict::extent(&info).ok_or_else(unknown)

@@ -1,5 +1,6 @@
 //! An engine in memory that answers as JetStream does, and loses, forgets and lies on request: for tests.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -7,6 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
+use crate::engine::Ask;
 use crate::{ClusterName, Engine, Reply};
 
 /// What happens to one append.
@@ -30,6 +32,10 @@ pub(crate) struct Entries {
     pub(crate) trimmed: usize,
     pub(crate) entries: Vec<Vec<u8>>,
     pub(crate) faults: Vec<EngineFault>,
+    /// Pieces beside the log; `None`: there is no store.
+    pub(crate) pieces: Option<BTreeMap<String, Vec<u8>>>,
+    /// So many more pieces are kept, and then the store is away.
+    pub(crate) room: Option<usize>,
     /// Requests for single entries get no answer.
     pub(crate) is_mute: bool,
     /// Readers are shown so many entries fewer.
@@ -149,10 +155,63 @@ impl Engine for Memory {
         Ok(())
     }
 
+    fn ask(&mut self, what: Ask<'_>) -> Reply {
+        let mut stream = self.stream();
+        let done = Reply::Answer(json!({"success": true}).to_string().into());
+        if stream.room == Some(0) {
+            return Reply::Silence("no answer within 400 ms".into());
+        }
+        if let Ask::Trim(before) = what {
+            stream.trimmed = usize::try_from(before - 1).unwrap_or(usize::MAX);
+            return done;
+        }
+        if let Ask::Make(_) = what {
+            stream.pieces.get_or_insert_default();
+            return done;
+        }
+        let Entries { pieces: Some(pieces), room, .. } = &mut *stream else {
+            return Memory::error(10059, "stream not found");
+        };
+        match what {
+            Ask::Put(name, bytes) => {
+                *room = room.map(|room| room - 1);
+                pieces.insert(name.into(), bytes);
+            }
+            Ask::Get(name) => {
+                let Some(bytes) = pieces.get(name) else {
+                    return Memory::error(10037, "no message found");
+                };
+                let message = json!({"seq": 1, "data": STANDARD.encode(bytes)});
+                return Reply::Answer(json!({ "message": message }).to_string().into());
+            }
+            Ask::Names(of) => {
+                let names = pieces.keys().filter(|name| fits(of, name));
+                let subjects: BTreeMap<_, _> = names.map(|name| (self.1.piece(name), 1)).collect();
+                let info = json!({"state": {"subjects": subjects}});
+                return Reply::Answer(info.to_string().into());
+            }
+            Ask::Remove(of) => pieces.retain(|name, _| !fits(of, name)),
+            Ask::Make(_) | Ask::Trim(_) => {}
+        }
+        done
+    }
+
     fn monitors(&mut self) -> Vec<(String, Result<String, String>)> {
         let config = json!({"sync_always": true});
         let page =
             json!({"server_name": "n1", "max_payload": 1 << 20, "jetstream": {"config": config}});
         vec![("http://n1:8222".into(), Ok(page.to_string()))]
+    }
+}
+
+/// Is it one of these names?
+fn fits(of: &str, name: &str) -> bool {
+    let (mut of, mut name) = (of.split('.'), name.split('.'));
+    loop {
+        match (of.next(), name.next()) {
+            (Some(">"), Some(_)) | (None, None) => return true,
+            (Some(part), Some(other)) if part == "*" || part == other => {}
+            _ => return false,
+        }
     }
 }

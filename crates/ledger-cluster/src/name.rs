@@ -41,6 +41,16 @@ impl ClusterName {
         format!("WEIR_{}", self.0)
     }
 
+    /// Returns the name of the stream that keeps what lies beside the log.
+    pub fn store(&self) -> String {
+        format!("WEIR_{}_base", self.0)
+    }
+
+    /// Returns the subject of one of its pieces.
+    pub fn piece(&self, name: &str) -> String {
+        format!("weir.{}.base.{name}", self.0)
+    }
+
     /// Returns the only subject of the stream.
     pub fn subject(&self) -> String {
         format!("weir.{}.log", self.0)

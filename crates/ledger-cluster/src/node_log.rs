@@ -205,6 +205,11 @@ impl<F: Folder, E: Engine> NodeLog<F, E> {
         &mut self.log
     }
 
+    /// The log alone, without the disk.
+    pub fn into_log(self) -> ClusterLog<E> {
+        self.log
+    }
+
     /// Where it ends, as that is from now on.
     pub fn at(&self) -> Arc<At> {
         Arc::clone(&self.at)

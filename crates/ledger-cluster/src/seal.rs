@@ -8,6 +8,8 @@
 //!  AAD:  "weir log 1 " | name of the cluster | 0 | number of the entry, u64 little-endian
 //! ```
 //!
+//! What lies beside the log is sealed the same way; its place is `base` and the piece's name instead of a number.
+//!
 //! The key is derived from the cluster's secret and its name. The AAD binds an entry to its place: it does not open as another entry or in
 //! another cluster. Two nodes may propose different groups for one place, so the nonce is random and not the number; GCM-SIV forgives a
 //! repeated one. The fingerprint tells a wrong secret from damage and nothing else of the secret.
@@ -72,8 +74,8 @@ impl EntryKey {
         Ok(EntryKey { key, fingerprint, aad: context, random: Drbg::new()? })
     }
 
-    fn aad(&self, entry: u64) -> Vec<u8> {
-        [&self.aad[..], &entry.to_le_bytes()].concat()
+    fn aad(&self, place: &[u8]) -> Vec<u8> {
+        [&self.aad[..], place].concat()
     }
 
     /// Encrypts a group as an entry.
@@ -81,10 +83,19 @@ impl EntryKey {
     /// # Errors
     /// The operating system gives no random bytes.
     pub fn seal(&mut self, entry: u64, group: &[u8]) -> Result<Vec<u8>, vault::ItemError> {
+        self.seal_for(&entry.to_le_bytes(), group)
+    }
+
+    /// Encrypts bytes for a place, which no entry has where it is longer than 8 bytes.
+    pub(crate) fn seal_for(
+        &mut self,
+        place: &[u8],
+        group: &[u8],
+    ) -> Result<Vec<u8>, vault::ItemError> {
         let mut sealed = vec![0; SEAL_BYTES + group.len()];
         sealed[0] = FORMAT;
         sealed[1..HEAD_BYTES].copy_from_slice(&self.fingerprint);
-        let aad = self.aad(entry);
+        let aad = self.aad(place);
         let mut items = [Item::new(group, &aad, &mut sealed[HEAD_BYTES..])];
         self.key.seal(&mut items, &mut self.random);
         items[0].outcome?;
@@ -96,6 +107,10 @@ impl EntryKey {
     /// # Errors
     /// [`OpenError`].
     pub fn open(&self, entry: u64, sealed: &[u8]) -> Result<Vec<u8>, OpenError> {
+        self.open_for(&entry.to_le_bytes(), sealed)
+    }
+
+    pub(crate) fn open_for(&self, place: &[u8], sealed: &[u8]) -> Result<Vec<u8>, OpenError> {
         let (head, rest) = sealed.split_at_checked(HEAD_BYTES).ok_or(OpenError::Damaged)?;
         match head {
             [FORMAT, print @ ..] if *print == self.fingerprint => {}
@@ -104,7 +119,7 @@ impl EntryKey {
             [] => return Err(OpenError::Damaged),
         }
         let mut group = vec![0; KeyType::Aes256GcmSiv.opened_max(rest.len())];
-        let aad = self.aad(entry);
+        let aad = self.aad(place);
         let mut items = [Item::new(rest, &aad, &mut group)];
         self.key.open(&mut items);
         let bytes = items[0].outcome.map_err(|_| OpenError::Damaged)?;

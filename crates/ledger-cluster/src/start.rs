@@ -51,9 +51,15 @@ impl BeginError {
         matches!(self.fault(), Some(LogFault::NoStream))
     }
 
+    /// Does the log begin behind what this node has? Then it begins anew from a base copy.
+    pub fn is_trimmed(&self) -> bool {
+        matches!(self.fault(), Some(LogFault::Trimmed { .. }))
+    }
+
     /// Is it the own disk, which cannot be read or written now?
     pub fn is_disk(&self) -> bool {
         matches!(self, BeginError::CatchUp(CatchUpError::Disk(_)))
+            || matches!(self.fault(), Some(LogFault::Unpacked(_)))
     }
 
     fn fault(&self) -> Option<&LogFault> {

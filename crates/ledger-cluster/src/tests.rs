@@ -1,5 +1,7 @@
 //! The log over an engine in memory.
 
+mod base;
+
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -63,7 +65,7 @@ fn key(secret: u8) -> EntryKey {
 
 fn with_secret(engine: &Memory, secret: u8) -> ClusterLog<Memory> {
     let mut log = ClusterLog::new(engine.clone(), name(), 1, key(secret), "nats://n1:4222");
-    log.forgot_after = Duration::ZERO;
+    (log.forgot_after, log.retry) = (Duration::ZERO, Duration::ZERO);
     log
 }
 

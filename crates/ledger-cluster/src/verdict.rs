@@ -132,18 +132,27 @@ pub(crate) enum Found {
 
 /// Judges the answer to a request for an entry.
 pub(crate) fn found(reply: &Reply, entry: u64) -> Found {
+    match message(reply) {
+        Ok(None) => Found::None,
+        Ok(Some((number, bytes))) if number == entry => Found::Entry(bytes),
+        Ok(Some(_)) => {
+            Found::Doubt(format!("the engine was asked for entry {entry} and answers another"))
+        }
+        Err(other) => Found::Doubt(other.to_string()),
+    }
+}
+
+/// Reads the number and the bytes of a message; `None`: there is none.
+pub(crate) fn message(reply: &Reply) -> Result<Option<(u64, Vec<u8>)>, NoResult> {
     let value = match result(reply) {
         Ok(value) => value,
-        Err(NoResult::Refused(refusal)) if refusal.err_code == NO_MESSAGE => return Found::None,
-        Err(other) => return Found::Doubt(other.to_string()),
+        Err(NoResult::Refused(refusal)) if refusal.err_code == NO_MESSAGE => return Ok(None),
+        Err(other) => return Err(other),
     };
     let message = &value["message"];
-    let number = message["seq"].as_u64();
     let data = message.get("data").and_then(Value::as_str).unwrap_or_default();
-    match STANDARD.decode(data) {
-        Ok(bytes) if number == Some(entry) => Found::Entry(bytes),
-        _ => Found::Doubt(format!("the engine was asked for entry {entry} and answers another")),
-    }
+    let found = message["seq"].as_u64().zip(STANDARD.decode(data).ok());
+    found.map(Some).ok_or_else(|| NoResult::Doubt("the engine answers with no message".into()))
 }
 
 /// What follows for an append from the entry that stands in its place.

@@ -1,14 +1,22 @@
-//! Which budgets file is in force, as a log on other machines has it: by the digest of its bytes. The file itself does not travel.
+//! Which budgets file is in force, as a log on other machines has it: by the digest of its bytes. The file itself lies beside the log, and every node
+//! keeps a copy of it in its data folder.
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use disk::{DiskFile, replace};
 use ledger::room::RoomChange;
+use ledger_cluster::{AnyEngine, ClusterError, ClusterLog};
+use weir_config::config::Config;
 
 /// SHA-256 of a file's bytes.
 pub type Digest = [u8; 32];
 
 const FILE: &str = "budgets-in-force";
+/// The copy of the file itself.
+const COPY: &str = "budgets-in-force.jsonl";
+/// What cannot be had beside the log is asked for again after this time.
+const AGAIN: Duration = Duration::from_secs(30);
 
 /// What the log said last, in a file of the data folder: the number of the message, and the digest.
 #[derive(Debug)]
@@ -61,6 +69,94 @@ pub(crate) fn digest_of(message: &[u8]) -> Option<Digest> {
     match RoomChange::of(message)? {
         RoomChange::Whole(digest) => digest.try_into().ok(),
         RoomChange::Append(_) => None,
+    }
+}
+
+/// Where a node has its copy of the file that is in force, as far as it knows.
+#[must_use]
+pub fn copy_of(data: &Path) -> PathBuf {
+    data.join(COPY)
+}
+
+/// The name of a file beside the log.
+pub(crate) fn name(digest: &Digest) -> String {
+    format!("file.{:032x}{:032x}", half(digest, 0), half(digest, 16))
+}
+
+/// Puts a file that is in force beside the log, over a connection of its own.
+///
+/// # Errors
+/// Why it is not there.
+pub fn put(config: &Config, digest: &Digest, bytes: &[u8]) -> Result<(), String> {
+    let log = crate::cluster::open(config).map_err(|error| error.to_string())?;
+    let mut log = log.ok_or("cluster.log is empty")?;
+    put_in(&mut log, digest, bytes, &config.node.data_dir).map_err(|error| error.to_string())
+}
+
+/// Puts it there, where all but the one that was in force until now is removed.
+pub(crate) fn put_in(
+    log: &mut ClusterLog<AnyEngine>,
+    digest: &Digest,
+    mut bytes: &[u8],
+    data: &Path,
+) -> Result<(), ClusterError> {
+    let before = FileInForce::open(data).digest();
+    let kept = before.into_iter().chain([*digest]).map(|digest| name(&digest));
+    let kept: Vec<String> = kept.collect();
+    log.keep_only("file", &|name| kept.iter().any(|kept| kept == name))?;
+    log.keep(&name(digest), &serde_json::Value::Null, &mut bytes)
+}
+
+/// Has the copy follow what is in force.
+#[derive(Debug, Default)]
+pub(crate) struct Copy {
+    of: Option<Digest>,
+    /// What could not be had, and when it is asked for again.
+    again: Option<(Digest, Instant)>,
+}
+
+impl Copy {
+    /// Fetches the file, where it is another one than the last; it is tried again later where that fails.
+    pub(crate) fn follow(
+        &mut self,
+        log: &mut ClusterLog<AnyEngine>,
+        said: Option<Digest>,
+        data: &Path,
+    ) {
+        let Some(digest) = said.filter(|said| self.of != Some(*said)) else { return };
+        let missed = self.again.filter(|(missed, _)| *missed == digest);
+        if missed.is_some_and(|(_, again)| Instant::now() < again) {
+            return;
+        }
+        let mut bytes = Vec::new();
+        let found = log.kept(&name(&digest), &mut |piece| {
+            bytes.extend_from_slice(piece);
+            Ok(())
+        });
+        let copy = copy_of(data);
+        let why = match found {
+            Ok(Some(_)) => {
+                let replaced = replace(&copy.with_extension("jsonl.new"), &copy, &bytes);
+                match replaced.map_err(disk::Error::from) {
+                    Ok(_) => {
+                        *self = Copy { of: Some(digest), again: None };
+                        return;
+                    }
+                    Err(error) => error.to_string(),
+                }
+            }
+            Ok(None) => {
+                "it is not there: the bank could not put it there, or is of an older version".into()
+            }
+            Err(error) => error.to_string(),
+        };
+        self.again = Some((digest, Instant::now() + AGAIN));
+        if missed.is_none() {
+            tracing::warn!(
+                why,
+                "the budgets file that is in force cannot be had beside the log; it is tried again, and until then a takeover puts this node's own in force"
+            );
+        }
     }
 }
 

@@ -184,6 +184,8 @@ mod tests {
     use std::sync::mpsc::Sender;
 
     use super::*;
+    use crate::watcher::first_read;
+    use weir_node::in_force::copy_of;
 
     #[test]
     fn a_standby_compares_its_file_with_the_one_in_force() {
@@ -207,6 +209,39 @@ mod tests {
             }
             own.differs(in_force);
             assert_eq!(own.differs(in_force), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_run_goes_on_with_the_file_in_force_where_there_is_a_copy_of_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut config = Config::default();
+        config.node.data_dir = folder.path().to_path_buf();
+        config.budgets.file = folder.path().join("budgets.jsonl");
+        let line =
+            |id| format!("{{\"id\":{id},\"name\":\"b\",\"unit\":\"USD\",\"limit\":\"1\"}}\n");
+        let (own, other) = (line(1), line(2));
+        let [own_is, other_is, bad_is] =
+            [&own[..], &other, "bad"].map(|text| Some(digest(text.as_bytes())));
+        // The own file, the copy, what is in force; is it the copy that counts, and which budget is there?
+        let rows = [
+            (Some(&own[..]), None, None, false, Some(1)),
+            (Some(&own), Some(&other[..]), own_is, false, Some(1)),
+            (Some(&own), Some(&other), other_is, true, Some(2)),
+            (None, Some(&other), other_is, true, Some(2)),
+            // Its copy is missing, old, or cannot be read.
+            (Some(&own), None, other_is, false, Some(1)),
+            (Some(&own), Some(&own), other_is, false, Some(1)),
+            (Some(&own), Some("bad"), bad_is, false, Some(1)),
+            (None, None, other_is, false, None),
+        ];
+        for (own, copy, said, expected, budget) in rows {
+            for (path, text) in [(&config.budgets.file, own), (&copy_of(folder.path()), copy)] {
+                let _ = std::fs::remove_file(path);
+                text.into_iter().for_each(|text| std::fs::write(path, text).unwrap());
+            }
+            let read = first_read(&config).unwrap().in_force(&config, said);
+            assert_eq!(read.begins(), (expected, budget), "{own:?} {copy:?}");
         }
     }
 

@@ -86,6 +86,13 @@ impl FirstRead {
         }
     }
 
+    /// Is it the copy, and which is its first budget?
+    #[cfg(test)]
+    pub(crate) fn begins(&self) -> (bool, Option<u64>) {
+        let first = self.read.as_ref().and_then(|(file, _)| file.lines.first());
+        (self.kept.is_some(), first.map(|line| line.budget.spec.id))
+    }
+
     /// What a node starts with that read this before it stood by: the file as it is now, unless that has an error.
     pub(crate) fn read_again(self, config: &Config) -> FirstRead {
         if self.looks.is_judged(stamp(&config.budgets.file)) {

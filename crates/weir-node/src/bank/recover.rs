@@ -1,7 +1,7 @@
 //! How a bank begins, in two halves: the journal is read back ([`ReadBack::of`]), and the run starts ([`ReadBack::begin`]). Between the two a standby
 //! follows (`warm`); else the segment that the run writes to is begun, so that a disk that cannot take it is known before any door opens.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -31,6 +31,8 @@ const OF_NODE: (Door, MemoJudge) = (Door::Admin, |_, _| MemoJudgement::New);
 pub(crate) struct ReadBack {
     pub(crate) bank: Bank,
     pub(crate) disk: Disk,
+    /// The data folder.
+    pub(crate) data: PathBuf,
     /// What the folder knows of the journal.
     pub(crate) known: Known,
     options: ledger::Options,
@@ -64,7 +66,8 @@ impl ReadBack {
             recovered.map_err(|error| unreadable(&path, error))?;
         say_read(&bank, &report, began, &disk);
         let writer = Writer::new(disk.clone(), config.node.id, config.journal.segment_bytes, tail);
-        Ok((ReadBack { bank, disk, known, options, report }, writer))
+        let data = config.node.data_dir.clone();
+        Ok((ReadBack { bank, disk, data, known, options, report }, writer))
     }
 
     /// How the journal's housekeeper works, and what its writer renews.
@@ -87,7 +90,7 @@ impl ReadBack {
     ) -> Result<Start, StartError> {
         let (data, now_ms) = (&config.node.data_dir, NodeClock::new().now_ms());
         let lease = at.as_ref().map(|_| Lease::new(config.cluster.lease_ms));
-        let ReadBack { mut bank, disk, known, options, report } = self;
+        let ReadBack { mut bank, disk, known, options, report, .. } = self;
         log_a_future(&bank, now_ms);
         let (keys, mut out) = (keys::Keys::new(config), ledger::Out::default());
         let (before, end) = (bank.run(), *writer.position());

@@ -17,7 +17,7 @@ use weir_door::thread::spawn;
 use super::Start;
 use super::recover::ReadBack;
 use crate::error::StartError;
-use crate::in_force::Digest;
+use crate::in_force::{Copy, Digest};
 use crate::known::Permits;
 use crate::rooms::Rooms;
 
@@ -30,6 +30,7 @@ pub(crate) struct OfLog {
     /// Who began the last run, where that was read here.
     bank: Option<(Box<str>, u32)>,
     rooms: Option<Rooms>,
+    budgets: Copy,
 }
 
 impl OfLog {
@@ -47,6 +48,12 @@ impl OfLog {
             }
         }
         Ok(())
+    }
+
+    /// Has the copy of the budgets file be the one that is in force.
+    fn follow_budgets(&mut self, read: &ReadBack, node: &mut NodeLog<Disk, AnyEngine>) {
+        let said = self.rooms.as_ref().and_then(Rooms::budgets);
+        self.budgets.follow(node.log(), said, &read.data);
     }
 }
 
@@ -116,6 +123,7 @@ impl Warm {
         let each = &mut |group: &Group| of_log.take(&mut read.bank, group);
         let last = node.follow(NodeClock::new().now_ms(), each)?;
         let is_even = node.at().get().1 >= last;
+        of_log.follow_budgets(read, node);
         Ok(Followed { last, is_even, is_free: is_even && read.bank.is_handed_over() })
     }
 
@@ -148,11 +156,12 @@ impl Warm {
         if let Some(rooms) = &mut of_log.rooms {
             rooms.settle((&read.disk, node.position().sequence))?;
         }
+        of_log.follow_budgets(read, node);
         Ok(caught_up)
     }
 
     /// The digest of the budgets file that is in force, as far as the log was followed.
-    pub(crate) fn budgets(&self) -> Option<Digest> {
+    pub fn budgets(&self) -> Option<Digest> {
         self.of_log.rooms.as_ref().and_then(Rooms::budgets)
     }
 

@@ -16,7 +16,7 @@ use vault_store::{Carrier, KeyFile, Options, TravellingFile};
 use super::super::recover::ReadBack;
 use super::*;
 use crate::cluster::Standby;
-use crate::in_force::{Digest, FileInForce, message};
+use crate::in_force::{Digest, FileInForce, copy_of, message, name, put_in};
 use crate::rooms::carrier;
 
 /// A log in memory, which may be silent, or another bank's.
@@ -296,6 +296,33 @@ fn what_travels_beside_the_books_is_in_the_files_of_every_node_once() {
     let mut again = node(&engine, data).unwrap();
     assert_eq!(carry(&mut again, &lines[0]), 4);
     assert_eq!(edits_in(again.data.path()), lines);
+}
+
+#[test]
+fn the_budgets_file_in_force_is_on_every_node_as_soon_as_it_can_be_had() {
+    let (engine, data) = (engine(), empty());
+    let mut warm = standby(&engine, &data);
+    let mut bank = node(&engine, empty()).unwrap();
+    let follow = |warm: &mut Warm| {
+        while !warm.follow().unwrap().is_even {}
+        std::fs::read(copy_of(data.path())).ok()
+    };
+    let mut say = |digest: u8| carry_in(&mut bank, Room::Budgets, message(&[digest; 32]));
+    say(1);
+    assert_eq!((follow(&mut warm), warm.budgets()), (None, Some([1; 32])), "it is not there");
+    let there = |digest: u8, bytes: &[u8]| {
+        put_in(&mut log_of(&engine, 1), &[digest; 32], bytes, data.path()).unwrap();
+    };
+    there(2, b"two");
+    say(2);
+    assert_eq!(follow(&mut warm).as_deref(), Some(&b"two"[..]));
+    there(3, b"three");
+    say(3);
+    assert_eq!(follow(&mut warm).as_deref(), Some(&b"three"[..]));
+    let kept = log_of(&engine, 1).all_kept("file").unwrap();
+    assert_eq!(kept, [[2; 32], [3; 32]].map(|digest| name(&digest)), "the one before stays");
+    let other = node(&engine, empty()).unwrap();
+    assert_eq!(std::fs::read(copy_of(other.data.path())).unwrap(), b"three");
 }
 
 /// The keys of a folder, unsealed, whose changes travel through the bank.
