@@ -44,7 +44,7 @@ pub use click::{
 pub use domain::domains_above;
 pub use door::{Door, Front, HEALTH_PATH, VERSION_HEADER, noticed};
 pub use lists::{
-    DurationFloor, Eid, Eids, Ints, Node, Nodes, Segment, Segments, Texts, TimedFloors,
+    DurationFloor, Eid, Eids, Ints, Node, Nodes, Numbers, Segment, Segments, Texts, TimedFloors,
 };
 pub use native::{
     BadNative, NativeAsset, NativeImage, NativeKind, NativeMiss, NativeReader, NativeRequest,

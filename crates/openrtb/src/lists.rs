@@ -63,6 +63,47 @@ impl fmt::Debug for Ints<'_> {
     }
 }
 
+/// A list of whole numbers that every campaign asks: read once, as a bit for each small number.
+#[derive(Clone, Copy, Default)]
+pub struct Numbers<'t> {
+    list: Ints<'t>,
+    bits: u64,
+}
+
+impl<'t> Numbers<'t> {
+    /// The bit of all numbers that have none of their own.
+    const OTHERS: u32 = u64::BITS - 1;
+
+    pub(crate) fn of(list: Ints<'t>) -> Numbers<'t> {
+        let bit = |number: i64| u32::try_from(number).unwrap_or(Self::OTHERS).min(Self::OTHERS);
+        Numbers { list, bits: list.iter().fold(0, |bits, number| bits | 1 << bit(number)) }
+    }
+
+    /// The numbers, in order.
+    pub fn iter(self) -> impl Iterator<Item = i64> + 't {
+        self.list.iter()
+    }
+
+    /// Is there none?
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.bits == 0
+    }
+
+    /// Is `number` among them?
+    #[must_use]
+    pub fn contains(self, number: u32) -> bool {
+        let may_be = self.bits >> number.min(Self::OTHERS) & 1 != 0;
+        may_be && (number < Self::OTHERS || self.list.contains(number))
+    }
+}
+
+impl fmt::Debug for Numbers<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.list.fmt(f)
+    }
+}
+
 /// One segment that somebody put a user into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment<'t> {
@@ -220,5 +261,23 @@ impl fmt::Debug for TimedFloors<'_> {
             .field("per_second_micros", &self.per_second_micros)
             .field("ranges", &self.ranges().collect::<Vec<_>>())
             .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_those_of_the_list() {
+        let list = "[0,2,\"7\",62,63,64,-1,9223372036854775807,1.5,null,\"x\"]";
+        let mut bytes = list.as_bytes().to_vec();
+        let tape = simd_json::to_tape(&mut bytes).unwrap();
+        let list = Ints(Json(&tape.0));
+        let numbers = Numbers::of(list);
+        for number in (0..130).chain([u32::MAX]) {
+            assert_eq!(numbers.contains(number), list.contains(number), "{number}");
+        }
+        assert!(!numbers.is_empty() && Numbers::of(Ints::default()).is_empty());
     }
 }

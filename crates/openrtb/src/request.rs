@@ -8,7 +8,7 @@ use money::CurrencyCode;
 
 use crate::ad::Mtype;
 use crate::json::Json;
-use crate::lists::{Eids, Ints, Nodes, Segments, Texts, TimedFloors};
+use crate::lists::{Eids, Ints, Nodes, Numbers, Segments, Texts, TimedFloors};
 use crate::price::UNREACHABLE_MICROS;
 
 /// One bid request.
@@ -334,7 +334,7 @@ pub struct Stream<'t> {
     /// `battr`: blocked attributes of creatives.
     pub attributes_blocked: Ints<'t>,
     /// `protocols`; of 2.2 and before, `protocol`.
-    pub protocols: Ints<'t>,
+    pub protocols: Numbers<'t>,
     /// `api`: frameworks supported.
     pub apis: Ints<'t>,
     /// `podid`: the pod that it belongs to.

@@ -134,7 +134,7 @@ impl StreamNeeds {
         let holds = |holds, violation| if holds { Ok(()) } else { Err(violation) };
         let has = |list: Ints<'_>, number: u32| list.contains(number);
         let protocols = stream.protocols;
-        let speaks = self.protocol.is_some_and(|protocol| has(protocols, protocol));
+        let speaks = self.protocol.is_some_and(|protocol| protocols.contains(protocol));
         holds(protocols.is_empty() || speaks, Violation::Protocol)?;
         let plays = |mimes: Texts<'_>| {
             mimes.iter().any(|mime| self.mimes.iter().any(|own| own.eq_ignore_ascii_case(mime)))
@@ -144,8 +144,8 @@ impl StreamNeeds {
         // An API that is not listed is not supported (3.2.7, `api`).
         let offers = self.apis.iter().any(|api| has(stream.apis, *api));
         holds(self.apis.is_empty() || offers, Violation::Api)?;
-        let linearity = stream.linearity().zip(self.linearity);
-        holds(linearity.is_none_or(|(asked, own)| asked == own), Violation::Linearity)
+        let takes = |own| stream.linearity().is_none_or(|asked| asked == own);
+        holds(self.linearity.is_none_or(takes), Violation::Linearity)
     }
 }
 

@@ -4,7 +4,7 @@ use simd_json::{Buffers, Tape};
 use thiserror::Error;
 
 use crate::json::Json;
-use crate::lists::{Ints, Texts};
+use crate::lists::{Ints, Numbers, Texts};
 use crate::request::{Native, Stream};
 
 /// Longest request that is read, in bytes; the longest real ones have a few kilobytes.
@@ -173,7 +173,7 @@ fn video(json: Json<'_>) -> NativeKind<'_> {
         mimes: Texts(json.field("mimes")),
         duration_min_s: json.field("minduration").count(),
         duration_max_s: positive(json.field("maxduration")),
-        protocols: Ints(json.field("protocols")),
+        protocols: Numbers::of(Ints(json.field("protocols"))),
         whole: json,
         ..Stream::default()
     })

@@ -3,7 +3,7 @@
 use simd_json::Node;
 
 use crate::json::Json;
-use crate::lists::{Ints, Texts, TimedFloors};
+use crate::lists::{Ints, Numbers, Texts, TimedFloors};
 use crate::price::{Decimal, UNREACHABLE_MICROS};
 use crate::read::{BadRequest, Read, Walk, currency_of, flag};
 use crate::request::{Banner, Deal, Floor, Format, Imp, Native, Part, Stream};
@@ -142,8 +142,10 @@ impl<'t> Walk<'_, 't> {
                 "maxduration" => stream.duration_max_s = value.count().filter(|s| *s > 0),
                 "rqddurs" => stream.durations_s = Ints(value),
                 "battr" => stream.attributes_blocked = self.blocked(battr, value)?,
-                "protocols" => stream.protocols = Ints(value),
-                "protocol" if stream.protocols.is_empty() => stream.protocols = Ints(value),
+                "protocols" => stream.protocols = Numbers::of(Ints(value)),
+                "protocol" if stream.protocols.is_empty() => {
+                    stream.protocols = Numbers::of(Ints(value))
+                }
                 "api" => stream.apis = Ints(value),
                 "podid" => stream.pod_id = self.text(value)?,
                 "podseq" => stream.pod_sequence = value.int(),

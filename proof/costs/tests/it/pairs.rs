@@ -8,7 +8,7 @@ use costs::report::{Origin, json, markdown};
 use costs::{Error, Size};
 
 /// What rows of the cost sheet refer to, of the groups that are still measured.
-const REFERRED: [&str; 3] = ["decode/openrtb", "queue/core-to-core", "table/lookup"];
+const REFERRED: [&str; 2] = ["queue/core-to-core", "table/lookup"];
 
 #[test]
 fn every_pair_runs_and_is_shown() {
