@@ -39,6 +39,8 @@ struct Entry {
 pub(crate) struct Engine {
     rng: Rng,
     bug: Option<Bug>,
+    /// Where its first entry stands: at the beginning, or behind a base copy.
+    begins: Position,
     entries: Vec<Entry>,
     /// Requests under way: they arrive later, perhaps after their bank has ended.
     late: Vec<Entry>,
@@ -67,6 +69,7 @@ impl Engine {
         Some(Rc::new(RefCell::new(Engine {
             rng,
             bug,
+            begins: Position::START,
             entries: Vec::new(),
             late: Vec::new(),
             now_ms: 0,
@@ -80,7 +83,7 @@ impl Engine {
     }
 
     fn end(&self) -> Position {
-        self.entries.last().map_or(Position::START, |entry| entry.after)
+        self.entries.last().map_or(self.begins, |entry| entry.after)
     }
 
     /// Nothing else goes wrong, and what is under way arrives.
@@ -190,6 +193,9 @@ impl Engine {
 
     /// Another node takes over: it has read everything, and begins a run.
     fn another_bank(&mut self) {
+        if self.begins != Position::START {
+            return;
+        }
         let mut bank = Bank::new(Options::default());
         let mut at = Position::START;
         for entry in &self.entries {
@@ -350,7 +356,7 @@ pub(crate) fn catch_up(
 fn fill_up(engine: &mut Engine, disk: &mut Writer<NodeFolder>) -> Result<(), String> {
     let here = *disk.position();
     let in_engine = |engine: &Engine| {
-        here == Position::START || engine.entries.iter().any(|entry| entry.after == here)
+        here == engine.begins || engine.entries.iter().any(|entry| entry.after == here)
     };
     while !in_engine(engine) {
         let (end, mut missing) = (engine.end(), Vec::new());
@@ -365,7 +371,10 @@ fn fill_up(engine: &mut Engine, disk: &mut Writer<NodeFolder>) -> Result<(), Str
             return Err("the engine has another history".into());
         }
         if engine.entries.pop().is_none() {
-            return Err("the disk and the engine have no group in common".into());
+            // The engine lost its beginning, and retention took that of the disk: a new log, behind what the disk has.
+            engine.begins = here;
+            engine.events.push("start: nothing in common, a person began a log");
+            return Ok(());
         }
         engine.events.push("start: two histories, a person kept one");
     }
