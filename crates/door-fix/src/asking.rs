@@ -355,7 +355,8 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
             }
             (Some(saying), _) => {
                 let told = self.sayings.answered(saying, answers);
-                told.stands.into_iter().for_each(|stands| self.tell_stands(stands));
+                let behind = self.sayings.take_behind();
+                told.stands.into_iter().chain(behind).for_each(|stands| self.tell_stands(stands));
                 self.happenings.extend(told.refused.map(Happening::NotBooked));
             }
             (None, _) => {}
@@ -382,11 +383,15 @@ impl<S: MessageStores, G: Guard> Door<S, G> {
             match change {
                 HoldChange::Stands(place, key) => self.tell_stands((venue, place, key)),
                 HoldChange::Ends(key, order) => self.sayings.end(key, &order),
+                HoldChange::Merged(from, into) => _ = self.sayings.merged.insert(from, into),
             }
         }
     }
 
     fn tell_stands(&mut self, (venue, place, key): (usize, RowPlace, u128)) {
+        if self.sayings.stands_behind((venue, place, key)) {
+            return;
+        }
         let book = self.seats[venue].book.as_ref();
         if let Some((label, order)) = book.and_then(|book| book.bound_at(place, key)) {
             self.sayings.stands((venue, place, key), (&label, &order));

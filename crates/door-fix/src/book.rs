@@ -3,7 +3,7 @@
 //! It is a log of records in a store of its own: the newest record of an id counts. While it has more than twice as many records as there
 //! are ids, the oldest that still counts is written once more at the end with each new one, so it never has to be written anew.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 use fix_session::{MessageStore, StoreError};
 use gate_orders::Alarm;
@@ -12,8 +12,9 @@ use table::Secret;
 use crate::head::take_number;
 pub(crate) use crate::known::State;
 use crate::known::{Entry, KnownIds, Of, Records, Slot, Whose};
-use crate::rows::{EVENT, HoldChange, RowChange, RowPlace, Rows, WHOLE};
+use crate::rows::{EVENT, HoldChange, RowChange, Rows, WHOLE};
 
+mod order_ids;
 mod orders;
 
 /// How long an id is known after its order is closed, or after it was asked by.
@@ -62,8 +63,6 @@ pub(crate) struct Book {
     holds: Vec<HoldChange>,
     /// What a person should look at.
     alarms: Vec<Alarm>,
-    /// The newest order of each OrderID (37), once a report had no other id.
-    by_order_id: Option<HashMap<Box<[u8]>, RowPlace>>,
 }
 
 /// What takes one change back.
@@ -102,7 +101,6 @@ impl Book {
             is_bound: false,
             holds: Vec::new(),
             alarms: Vec::new(),
-            by_order_id: None,
         }
     }
 
@@ -147,7 +145,6 @@ impl Book {
 
     /// Nothing that has changed is kept: all is again as it was at the last flush.
     pub(crate) fn undo(&mut self) {
-        self.by_order_id = None;
         while let Some(change) = self.changes.pop() {
             match change {
                 Change::Added(slot) => {
@@ -167,6 +164,7 @@ impl Book {
                     if self.is_bound {
                         self.holds.extend(self.rows.hold_undone(&change));
                     }
+                    self.index_undone(&change);
                     self.rows.undo(change);
                 }
                 Change::Record(record) => self.records.take_back(record),
@@ -563,9 +561,11 @@ impl Book {
 #[cfg(test)]
 mod tests {
     use fix_session::MemoryStore;
+    use gate_orders::Order;
     use proptest::prelude::*;
 
     use super::*;
+    use crate::rows::Unknown;
 
     fn empty(max: usize) -> Book {
         Book::new(max, Secret::new(11))
@@ -632,7 +632,13 @@ mod tests {
                 book.join([&id, &original], new, said, store)
             }
             b"F" => book.join([&id, &original], new, crate::rows::Said::Cancel, store),
-            _ => book.report(&message, None, ms, store).map(drop),
+            _ => {
+                let order = Order::unknown(&[], fix::Decimal::new(1, 0).unwrap()).unwrap();
+                let unknown = Unknown { client: "A".to_owned(), key: ms.into(), order };
+                let is_unknown = matches!((text(37), text(11)), ([_, ..], []));
+                let unknown = is_unknown.then_some(unknown);
+                book.report(&message, unknown, ms, store).map(drop)
+            }
         }
         .unwrap();
     }
@@ -643,9 +649,10 @@ mod tests {
         let texts = match act {
             0 => vec![format!("35=D|11={id}|38=900|44=5|54=1|55=X")],
             1 => vec![format!("35=G|11={id}|41={order}|38=800|44=6")],
-            2 => vec![format!("35=8|11={id}|41={order}|37=V{ms}|150=5|39=1")],
+            2 => vec![format!("35=8|11={id}|41={order}|37=V{order}|150=5|39=1")],
             3 => vec![format!("35=8|11={order}|150=4|39=4")],
             4 => vec![format!("35=F|11={id}|41={order}"), format!("35=9|11={id}|41={order}|39=1")],
+            5 => vec![format!("35=8|37=V{order}|150=F|39=1|17={ms}|32=2|31=5")],
             _ => (0..9)
                 .map(|n| format!("35=8|11={order}|150=F|39=1|17={ms}-{n}|32=2|31=5"))
                 .collect(),
@@ -660,6 +667,11 @@ mod tests {
         orders
     }
 
+    /// How many orders each OrderID has.
+    fn by_order_id(book: &Book) -> Vec<usize> {
+        (0..3).map(|id| book.with_order_id(format!("Vo{id}").as_bytes()).len()).collect()
+    }
+
     /// All of a book: ids, records with what each is of, orders, those that may go, and how many messages are kept.
     fn all(book: &Book) -> impl PartialEq + std::fmt::Debug + use<> {
         let id = |slot: &Slot| book.ids.id(*slot).to_vec();
@@ -669,7 +681,10 @@ mod tests {
         let records: Vec<_> =
             book.records.iter().map(|(record, what)| (record, of(what))).collect();
         let spare: Vec<_> = book.spare.iter().map(|(since, slot)| (*since, id(slot))).collect();
-        let rows = format!("{:?}", book.rows.iter().collect::<Vec<_>>());
+        let rows: Vec<_> = book.rows.iter().collect();
+        let order_ids = rows.iter().map(|(_, row)| row.held.order_id());
+        let order_ids: Vec<_> = order_ids.map(|id| book.with_order_id(id)).collect();
+        let rows = (format!("{rows:?}"), order_ids);
         ((ids, records, rows), spare, book.kept, book.ids.len(), book.records.len())
     }
 
@@ -711,6 +726,7 @@ mod tests {
                 prop_assert_eq!(known(&again), known(&book));
                 prop_assert_eq!((again.kept, again.records.len()), (book.kept, book.records.len()));
                 prop_assert_eq!(orders(&again), orders(&book));
+                prop_assert_eq!(by_order_id(&again), by_order_id(&book));
             }
         }
     }

@@ -83,6 +83,11 @@ impl<'a> Head<'a> {
     }
 }
 
+/// The OrderID (37) in the bytes of a head, which are read no further.
+pub(crate) fn order_id(mut bytes: &[u8]) -> &[u8] {
+    take_text(&mut bytes).and_then(|_| take_text(&mut bytes)).unwrap_or_default()
+}
+
 /// What does not fit is no id that a message could name, and no text that a person wants to read.
 pub(crate) fn put_text(text: &[u8], out: &mut Vec<u8>) {
     let length = u16::try_from(text.len()).unwrap_or(0);

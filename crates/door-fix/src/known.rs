@@ -13,12 +13,11 @@ use std::ops::Range;
 
 use table::Secret;
 
+use crate::cells::Cells;
+pub(crate) use crate::cells::Slot;
+
 /// What stands in a slot without a pointer: a field of ClOrdID with a UUID.
 const SHORT_BYTES: usize = 39;
-const CELLS_MIN: usize = 64;
-
-/// The number of an id, for as long as it is known.
-pub(crate) type Slot = u32;
 
 /// What an id stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,9 +142,7 @@ impl IdSlot {
 /// Ids and what is known of each. Who does not know the secret of the door cannot choose ids that fall on one another.
 #[derive(Debug)]
 pub(crate) struct KnownIds {
-    /// A power of two of them, at most half of them taken: the hash above and the slot, from 1 on, below; 0 is nobody's. An id stands in the
-    /// first free cell from the one on that its hash names.
-    cells: Box<[u64]>,
+    cells: Cells,
     places: Vec<IdSlot>,
     free: Vec<Slot>,
     /// Slots of ids that were forgotten since the last flush: they are as they were, should that be taken back.
@@ -155,7 +152,7 @@ pub(crate) struct KnownIds {
 
 impl KnownIds {
     pub(crate) fn new(secret: Secret) -> KnownIds {
-        let cells = vec![0; CELLS_MIN].into();
+        let cells = Cells::default();
         KnownIds { cells, places: Vec::new(), free: Vec::new(), leaving: Vec::new(), secret }
     }
 
@@ -168,39 +165,19 @@ impl KnownIds {
         self.places.len() - self.free.len() - self.leaving.len()
     }
 
-    fn hash(&self, id: &[u8]) -> u32 {
+    #[inline]
+    pub(crate) fn hash(&self, id: &[u8]) -> u32 {
         // The upper half is as good as the whole: a cell only has room for so much.
-        u32::try_from(self.secret.hash(id) >> 32).unwrap_or(0)
-    }
-
-    fn first(&self, hash: u32) -> usize {
-        hash as usize & (self.cells.len() - 1)
-    }
-
-    fn next(&self, at: usize) -> usize {
-        (at + 1) & (self.cells.len() - 1)
-    }
-
-    /// The cell of an id, and its slot.
-    fn cell(&self, hash: u32, is_it: impl Fn(&IdSlot, Slot) -> bool) -> Option<(usize, Slot)> {
-        let mut at = self.first(hash);
-        loop {
-            // Half of the cells are free, so one is met.
-            let (found, slot) = parts(self.cells[at])?;
-            if found == hash && is_it(&self.places[slot as usize], slot) {
-                return Some((at, slot));
-            }
-            at = self.next(at);
-        }
+        (self.secret.hash(id) >> 32) as u32
     }
 
     pub(crate) fn find(&self, id: &[u8]) -> Option<Slot> {
-        self.cell(self.hash(id), |place, _| place.id() == id).map(|found| found.1)
+        self.cells.find(self.hash(id), |slot| self.places[slot as usize].id() == id)
     }
 
     /// Has the cell fetched where an id stands, or would.
     pub(crate) fn prefetch(&self, id: &[u8]) {
-        table::prefetch(&self.cells[self.first(self.hash(id))]);
+        self.cells.prefetch(self.hash(id));
     }
 
     pub(crate) fn id(&self, slot: Slot) -> &[u8] {
@@ -219,9 +196,6 @@ impl KnownIds {
 
     /// Adds an id that is not known.
     pub(crate) fn add(&mut self, id: &[u8], entry: Entry) -> Slot {
-        if (self.len() + 1) * 2 > self.cells.len() {
-            self.grow();
-        }
         let place = IdSlot::new(id, self.hash(id), entry);
         let hash = place.hash;
         let slot = match self.free.pop() {
@@ -234,26 +208,8 @@ impl KnownIds {
                 Slot::try_from(self.places.len() - 1).unwrap_or(Slot::MAX)
             }
         };
-        self.enter(hash, slot);
+        self.cells.enter(hash, slot);
         slot
-    }
-
-    fn enter(&mut self, hash: u32, slot: Slot) {
-        let mut at = self.first(hash);
-        while self.cells[at] != 0 {
-            at = self.next(at);
-        }
-        self.cells[at] = u64::from(hash) << 32 | (u64::from(slot) + 1);
-    }
-
-    /// Cells hold the hashes, so that no id is looked at.
-    fn grow(&mut self) {
-        // Each id is somewhere else: with small pages its page would have to be looked for first.
-        let more = table::in_huge_pages(vec![0; self.cells.len() * 2]).into();
-        let before = std::mem::replace(&mut self.cells, more);
-        for (hash, slot) in before.iter().filter_map(|cell| parts(*cell)) {
-            self.enter(hash, slot);
-        }
     }
 
     /// Forgets an id; [`KnownIds::bring_back`] may take that back until [`KnownIds::settle`].
@@ -265,7 +221,7 @@ impl KnownIds {
     /// Takes the last [`KnownIds::remove`] back.
     pub(crate) fn bring_back(&mut self, slot: Slot) {
         self.leaving.pop();
-        self.enter(self.places[slot as usize].hash, slot);
+        self.cells.enter(self.places[slot as usize].hash, slot);
     }
 
     /// Takes an id back that was added.
@@ -286,21 +242,8 @@ impl KnownIds {
         self.free.push(slot);
     }
 
-    /// Takes an id out of the cells. Those behind it that stand further on than their hash says move up, so that none is ever passed over.
     fn take_out(&mut self, slot: Slot) {
-        let hash = self.places[slot as usize].hash;
-        let Some((mut hole, _)) = self.cell(hash, |_, found| found == slot) else { return };
-        let mask = self.cells.len() - 1;
-        let mut at = self.next(hole);
-        while let Some((hash, _)) = parts(self.cells[at]) {
-            let steps = at.wrapping_sub(self.first(hash)) & mask;
-            if steps >= at.wrapping_sub(hole) & mask {
-                self.cells[hole] = self.cells[at];
-                hole = at;
-            }
-            at = self.next(at);
-        }
-        self.cells[hole] = 0;
+        self.cells.take_out(self.places[slot as usize].hash, slot);
     }
 
     /// All slots that are taken.
@@ -322,12 +265,6 @@ impl KnownIds {
         let taken = self.places.iter().enumerate().skip(skip).take(count).filter_map(taken);
         taken.filter(|slot| !self.leaving.contains(slot))
     }
-}
-
-/// The hash and the slot of a cell that is taken.
-fn parts(cell: u64) -> Option<(u32, Slot)> {
-    let slot = Slot::try_from(cell & u64::from(u32::MAX)).unwrap_or(0).checked_sub(1)?;
-    Some((u32::try_from(cell >> 32).unwrap_or(0), slot))
 }
 
 /// What a record is of.

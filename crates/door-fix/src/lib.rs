@@ -57,6 +57,7 @@
 mod adopt;
 mod asking;
 mod book;
+mod cells;
 mod comparing;
 mod config;
 mod door;

@@ -286,6 +286,15 @@ fn known_id(message: &Message<'_>, order: &Order, (id, looks_back): (&[u8], bool
     known.unwrap_or_else(|| exec_id(day, id))
 }
 
+/// Reports whether the execution of a report, or what it amends, is one of an order's.
+pub(crate) fn is_of(message: &Message<'_>, order: &Order) -> bool {
+    let is_known = |tag, looks_back| {
+        let known = text(message, tag).map(|id| known_id(message, order, (id, looks_back)));
+        known.is_some_and(|id| order.knows(id))
+    };
+    is_known(17, is_undated(message)) || is_known(19, true)
+}
+
 /// Makes the id of an execution on a day counted from 1970 on, which is the same in each run. Only executions of one order are compared.
 fn exec_id(day: i64, id: &[u8]) -> ExecId {
     ExecId(xxh3_128(&[&day.to_le_bytes()[..], id].concat()))

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use fix::Message;
 use gate_orders::{Alarm, Event, Leg, LegAmounts, Order, Phase, Size, Standing};
 
-use crate::head::{Head, key_of};
+use crate::cells::Cells;
+use crate::head::{Head, key_of, order_id};
 use crate::known::Whose;
 use crate::report;
 
@@ -15,6 +16,9 @@ pub(crate) const WHOLE: u8 = b'O';
 pub(crate) const EVENT: u8 = b'E';
 /// A row with more bytes is long.
 const SHORT_MAX: usize = 1_024;
+
+/// A venue that gives one OrderID (37) to all of its orders makes no lookup slow: the newest of them is found.
+const SAME_MAX: usize = 8;
 
 /// The place of a row, for as long as one of its ids is known.
 pub(crate) type RowPlace = u32;
@@ -67,9 +71,9 @@ impl Held {
         Held::Long(Box::new(Long { head, now, kept, events: Vec::new(), bytes }))
     }
 
-    /// An order of which nothing is known but an id.
+    /// An order of which nothing is known but an id, and what its report says of it.
     pub(crate) fn unknown(
-        id: &[u8],
+        (id, message): (&[u8], &Message<'_>),
         bound: Option<(u128, Order)>,
         room: &mut Vec<u8>,
     ) -> Option<Held> {
@@ -77,7 +81,9 @@ impl Held {
             Some((key, order)) => (Some(key), order),
             None => (None, Order::unknown(&[], fix::Decimal::new(1, 0)?).ok()?),
         };
-        let head = Head { id: id.strip_prefix(b"11=").unwrap_or_default(), key, ..Head::default() };
+        let [symbol, side] = [55, 54].map(|tag| report::text(message, tag).unwrap_or_default());
+        let id = id.strip_prefix(b"11=").unwrap_or_default();
+        let head = Head { id, symbol, side, key, ..Head::default() };
         Some(Held::new(&head, &order, room))
     }
 
@@ -95,6 +101,14 @@ impl Held {
         match self {
             Held::Short(bytes) => Head::take(&mut &bytes[..]),
             Held::Long(long) => Head::take(&mut &long.head[..]),
+        }
+    }
+
+    /// Its OrderID (37).
+    pub(crate) fn order_id(&self) -> &[u8] {
+        match self {
+            Held::Short(bytes) => order_id(bytes),
+            Held::Long(long) => order_id(&long.head),
         }
     }
 
@@ -240,6 +254,8 @@ pub(crate) enum HoldChange {
     Stands(RowPlace, u128),
     /// The order is forgotten, or was never there.
     Ends(u128, Box<Order>),
+    /// What was booked of the first order is that of the second from now on.
+    Merged(u128, u128),
 }
 
 /// The rows of a book.
@@ -247,6 +263,8 @@ pub(crate) enum HoldChange {
 pub(crate) struct Rows {
     pub(crate) rows: Vec<Option<Row>>,
     pub(crate) free: Vec<RowPlace>,
+    /// Places by OrderID (37), of each at most [`SAME_MAX`].
+    pub(crate) by_order_id: Cells,
     /// Places by number, while a book is read.
     pub(crate) reading: Option<BTreeMap<u64, RowPlace>>,
 }
@@ -281,6 +299,16 @@ impl Rows {
             && let Some(row) = self.get_mut(place)
         {
             row.ids = if more { row.ids + 1 } else { row.ids - 1 };
+        }
+    }
+
+    /// A row has another OrderID: the hashes of that before and of the new one.
+    pub(crate) fn index(&mut self, place: RowPlace, [before, now]: [Option<u32>; 2]) {
+        if let Some(hash) = before {
+            self.by_order_id.take_out(hash, place);
+        }
+        if let Some(hash) = now {
+            self.by_order_id.enter_among(hash, place, SAME_MAX);
         }
     }
 

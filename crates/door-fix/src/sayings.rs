@@ -57,6 +57,10 @@ pub(crate) struct Sayings {
     replacing: HashMap<u128, (u32, bool)>,
     /// Ends and facts to be said again: the ledger could record nothing.
     again: Vec<Saying>,
+    /// Orders whose executions are those of another one since, and that other one.
+    pub(crate) merged: HashMap<u128, u128>,
+    /// Those of them that are told once the ledger knows of the other one.
+    behind: Vec<(usize, RowPlace, u128)>,
 }
 
 impl Sayings {
@@ -80,6 +84,7 @@ impl Sayings {
 
     /// Says that nothing is held of an order any more, and that it is over.
     pub(crate) fn end(&mut self, key: u128, order: &Order) {
+        self.merged.remove(&key);
         if self.unsaid.remove(&key) {
             return;
         }
@@ -110,6 +115,26 @@ impl Sayings {
         let fact = limits::ask(key, cut(label), order.amounts());
         let fact = NamedSay { kind: NamedKind::Fact, ..fact };
         self.say(Saying::Fact { venue, place, key }, vec![fact]);
+    }
+
+    /// Reports whether an order has nothing left because another one has its executions, and the ledger has not heard of that one yet: what
+    /// leaves the one is booked of the other first. It is told later how it stands.
+    pub(crate) fn stands_behind(&mut self, of: (usize, RowPlace, u128)) -> bool {
+        let Some(into) = self.merged.get(&of.2) else { return false };
+        let is_again = |one: &Saying| matches!(one, Saying::Fact { key, .. } if key == into);
+        let waits = self.standing.contains_key(into)
+            || self.replacing.contains_key(into)
+            || self.again.iter().any(is_again);
+        match waits {
+            true => self.behind.push(of),
+            false => _ = self.merged.remove(&of.2),
+        }
+        waits
+    }
+
+    /// Takes the orders that were to be told later.
+    pub(crate) fn take_behind(&mut self) -> Vec<(usize, RowPlace, u128)> {
+        std::mem::take(&mut self.behind)
     }
 
     /// A replace of an order is asked for.
@@ -161,7 +186,7 @@ impl Sayings {
 
     /// Reports whether the ledger has to answer, or to be told again.
     pub(crate) fn are_under_way(&self) -> bool {
-        !self.open.is_empty() || !self.again.is_empty()
+        !(self.open.is_empty() && self.again.is_empty() && self.behind.is_empty())
     }
 
     pub(crate) fn take(&mut self, number: u64) -> Option<Saying> {

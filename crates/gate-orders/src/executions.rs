@@ -72,14 +72,18 @@ pub(crate) struct Chained {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Executions {
-    fills: Vec<Fill>,
+    pub(crate) fills: Vec<Fill>,
     /// Places in `fills` by id.
     index: HashTable<u32>,
-    amended: Vec<Amended>,
+    pub(crate) amended: Vec<Amended>,
     caps: Vec<Cap>,
 }
 
 impl Executions {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.fills.is_empty() && self.amended.is_empty()
+    }
+
     pub(crate) fn fill(&self, id: ExecId) -> Option<&Fill> {
         if self.fills.len() <= LOOKED_THROUGH_MAX {
             return self.fills.iter().find(|fill| fill.id == id);

@@ -153,6 +153,49 @@ impl Order {
         })
     }
 
+    /// Takes what another order was executed, amended and missed, which was made of reports before it was known that they are this one's; what is
+    /// known is not booked again. The other one is over then, and all of its amounts are 0.
+    ///
+    /// # Errors
+    /// [`Refusal::Range`], and both are as they were.
+    pub fn merge(&mut self, other: &mut Order) -> Result<Effect, Refusal> {
+        let (mut merged, mut effect) = (self.clone(), Effect::CHANGED);
+        let Executions { fills, amended, .. } = &other.executions;
+        for fill in fills {
+            let added = merged.executed(fill.id, fill.amount, None)?;
+            effect.alarm = effect.alarm.or(added.alarm);
+        }
+        for one in amended {
+            let one = Amended { chain: one.names, is_named: false, ..one.clone() };
+            // What it names may be unknown to both: that was told before.
+            merged.amended(one, None, None)?;
+        }
+        let sums = &mut merged.sums;
+        let high = sums.high.max(other.sums.high);
+        sums.high = high.filter(|high| high.quantity > sums.total.quantity);
+        merged.complete().ok_or(Refusal::Range)?;
+        if other.versions.phase == Phase::Closed {
+            merged.end(!merged.versions.pending.is_empty());
+        }
+        let mut void = Order::unknown(&other.legs, other.multiplier)?;
+        void.end(false);
+        (*self, *other) = (merged, void);
+        Ok(effect)
+    }
+
+    /// Reports whether the order was opened here.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        self.is_known
+    }
+
+    /// Reports whether nothing is left of an order that was not opened here: it was merged into another one.
+    #[must_use]
+    pub fn is_void(&self) -> bool {
+        let is_over = !self.is_known && self.versions.phase == Phase::Closed;
+        is_over && self.sums.high.is_none() && self.executions.is_empty()
+    }
+
     /// Returns the budgets that the order binds.
     #[must_use]
     pub fn legs(&self) -> &[Leg] {
@@ -350,12 +393,21 @@ impl Order {
 
     fn execute(&mut self, execution: &Execution) -> Result<Effect, Refusal> {
         let amount = self.amount(execution.quantity, execution.price)?;
-        if let Some(known) = self.executions.fill(execution.id) {
-            return Ok(self.known(known.amount == amount, execution.check.as_ref()));
+        self.executed(execution.id, amount, execution.check.as_ref())
+    }
+
+    fn executed(
+        &mut self,
+        id: ExecId,
+        amount: Exact,
+        check: Option<&Check>,
+    ) -> Result<Effect, Refusal> {
+        if let Some(known) = self.executions.fill(id) {
+            return Ok(self.known(known.amount == amount, check));
         }
-        if self.executions.is_amended(execution.id) {
+        if self.executions.is_amended(id) {
             // What it became is booked, and its sums are those of before.
-            self.executions.add_fill(execution.id, amount, Exact::ZERO);
+            self.executions.add_fill(id, amount, Exact::ZERO);
             return Ok(Effect::CHANGED);
         }
         let book = |sums: &mut Sums| {
@@ -365,10 +417,9 @@ impl Order {
         };
         let total = self.sums.total.checked_add(amount).ok_or(Refusal::Range)?;
         let mut sums = Sums { total, late: self.sums.late, ..Sums::default() };
-        let (late, alarm) =
-            self.with_high(self.sums.high, execution.check.as_ref(), false, &mut sums, book);
+        let (late, alarm) = self.with_high(self.sums.high, check, false, &mut sums, book);
         let late = late.ok_or(Refusal::Range)?;
-        self.executions.add_fill(execution.id, amount, late);
+        self.executions.add_fill(id, amount, late);
         let missed = self.missed(&sums);
         self.sums = sums;
         Ok(Effect { changed: true, alarm: alarm.or(missed) })
@@ -389,11 +440,20 @@ impl Order {
         let new = amendment.new.map(|(quantity, price)| self.amount(quantity, price));
         let amount = new.transpose()?.unwrap_or_default();
         let Amendment { id, names, at, leaves, ref check, .. } = *amendment;
-        if let Some(known) = self.executions.amendment(id, is_bust) {
-            let is_same = known.amount == amount && known.names == names;
-            return Ok(self.known(is_same, check.as_ref()));
-        }
         let amended = Amended { id, names, chain: names, at, is_bust, amount, is_named: false };
+        self.amended(amended, leaves, check.as_ref())
+    }
+
+    fn amended(
+        &mut self,
+        amended: Amended,
+        leaves: Option<Decimal>,
+        check: Option<&Check>,
+    ) -> Result<Effect, Refusal> {
+        if let Some(known) = self.executions.amendment(amended.id, amended.is_bust) {
+            let is_same = known.amount == amended.amount && known.names == amended.names;
+            return Ok(self.known(is_same, check));
+        }
         let chained = self.executions.chained(amended).ok_or(Refusal::Range)?;
         let delta = chained.after.checked_sub(chained.before).ok_or(Refusal::Range)?;
         let high = self.sums.high;
@@ -426,7 +486,6 @@ impl Order {
         };
         let mut sums = self.sums;
         sums.total = sums.total.checked_add(delta).ok_or(Refusal::Range)?;
-        let check = check.as_ref();
         let (booked, alarm) = self.with_high(high, check, chained.is_unknown, &mut sums, book);
         let (versions, cap, bad) = booked.ok_or(Refusal::Range)?;
         let unknown = chained.is_unknown.then_some(Alarm::UnknownReference);

@@ -19,7 +19,7 @@ use gate_orders::{Event, Order, Phase};
 use super::{Book, Change};
 use crate::head::{Head, put_text, take_number, take_text};
 use crate::known::{Entry, Of, Slot, State, Whose};
-use crate::report::{id, nobodys_id, text};
+use crate::report::{id, is_of, nobodys_id, text};
 use crate::rows::{
     EVENT, Heard, Held, HoldChange, OrderView, Row, RowChange, RowPlace, Said, Unknown, WHOLE,
 };
@@ -117,15 +117,15 @@ impl Book {
     }
 
     /// The order that a report names: by its ClOrdIDs, or else as [`Book::unnamed`].
-    pub(crate) fn place_of(&mut self, message: &Message<'_>) -> Option<RowPlace> {
+    pub(crate) fn place_of(&self, message: &Message<'_>) -> Option<RowPlace> {
         let mut ids = [11, 41].into_iter().filter_map(|tag| id(message, tag));
         let place = ids.find_map(|id| self.place(&[b"11=", id].concat()));
         place.or_else(|| self.unnamed(message))
     }
 
     /// The order of a report (8, 9) of which no ClOrdID is known: the one with its OrderID (37), which is still open where the report has a
-    /// ClOrdID; of a report without both the one that was made of its execution.
-    pub(crate) fn unnamed(&mut self, message: &Message<'_>) -> Option<RowPlace> {
+    /// ClOrdID, or has its execution; of a report without both the one that was made of its execution.
+    pub(crate) fn unnamed(&self, message: &Message<'_>) -> Option<RowPlace> {
         let own = [11, 41].map(|tag| id(message, tag).map(|id| [b"11=", id].concat()));
         let is_named = own.iter().flatten().any(|id| self.ids.find(id).is_some());
         if is_named || !matches!(message.msg_type(), b"8" | b"9") {
@@ -136,21 +136,18 @@ impl Book {
             let execution = text(message, 17).filter(|_| !has_id)?;
             return self.place(&[b"17=", execution].concat());
         };
-        if self.by_order_id.is_none() {
-            let rows = self.rows.rows.iter().zip(0..);
-            let ids = rows.filter_map(|(row, place)| {
-                let head = row.as_ref()?.held.head()?;
-                (!head.order_id.is_empty()).then(|| (head.order_id.into(), place))
-            });
-            self.by_order_id = Some(ids.collect());
-        }
-        let place = *self.by_order_id.as_ref()?.get(order_id)?;
-        let (head, order) = self.rows.get(place)?.held.read()?;
+        let found = self.with_order_id(order_id).into_iter().find_map(|place| {
+            let (head, order) = self.rows.get(place)?.held.read()?;
+            (!order.is_void()).then_some((place, head, order))
+        });
+        let (place, head, order) = found?;
         let agrees = |tag, known: &[u8]| {
             known.is_empty() || text(message, tag).is_none_or(|found| found == known)
         };
-        let is_it = head.order_id == order_id && agrees(54, head.side) && agrees(55, head.symbol);
-        (is_it && (!has_id || order.phase() != Phase::Closed)).then_some(place)
+        let is_it = !order.is_known() || agrees(54, head.side) && agrees(55, head.symbol);
+        // Of one that is closed the venue may have given the OrderID to another.
+        let is_it = is_it && (!has_id || order.phase() != Phase::Closed || is_of(message, &order));
+        is_it.then_some(place)
     }
 
     /// How the order stands that an id names.
@@ -265,7 +262,7 @@ impl Book {
             (None, Some((id, slot))) if message.msg_type() == b"8" => {
                 let Whose::Client(client) = self.ids.entry(*slot).whose else { return Ok(None) };
                 let bound = unknown.map(|unknown| (unknown.key, unknown.order));
-                let held = Held::unknown(id, bound, &mut self.scratch);
+                let held = Held::unknown((id, message), bound, &mut self.scratch);
                 let Some(held) = held else { return Ok(None) };
                 self.add_row(client, held, store)?
             }
@@ -282,6 +279,7 @@ impl Book {
                 knows |= ids[0].as_ref() == Some(id) && entry.whose == Whose::Order(place);
             }
         }
+        self.merge_unknown(place, message, now_ms, store)?;
         self.hear(place, Said::Report(message, knows), now_ms, store)
     }
 
@@ -306,7 +304,8 @@ impl Book {
         let Some((key, unknown)) = nobodys_id(message).zip(unknown) else { return Ok(None) };
         let client = self.client(&unknown.client);
         let bound = Some((unknown.key, unknown.order));
-        let Some(held) = Held::unknown(&key, bound, &mut self.scratch) else { return Ok(None) };
+        let held = Held::unknown((&key, message), bound, &mut self.scratch);
+        let Some(held) = held else { return Ok(None) };
         let place = self.add_row(client, held, store)?;
         self.set_id(&key, (Whose::Order(place), None), State::Live, now_ms, store)?;
         let phase = self.hear(place, said, now_ms, store)?;
@@ -405,7 +404,7 @@ impl Book {
         Ok(place)
     }
 
-    fn write_row(
+    pub(super) fn write_row(
         &mut self,
         place: RowPlace,
         held: Held,
@@ -433,12 +432,12 @@ impl Book {
     }
 
     fn set_row(&mut self, place: RowPlace, held: Held, record: u64) {
-        let Some(row) = self.rows.get_mut(place) else { return };
-        if let (Some(places), Some(head)) = (&mut self.by_order_id, held.head())
-            && !head.order_id.is_empty()
-        {
-            places.insert(head.order_id.into(), place);
+        // A new order has no OrderID yet.
+        let is_read = self.rows.reading.is_some();
+        if is_read || self.rows.get(place).is_some_and(|row| row.record > 0) {
+            self.index_row(place, Some(&held));
         }
+        let Some(row) = self.rows.get_mut(place) else { return };
         let next = Row { held, record, ..*row };
         let before = std::mem::replace(row, next);
         self.remove_records(&before);
@@ -459,12 +458,8 @@ impl Book {
         if is_reading || self.rows.get(place).is_none_or(|row| row.ids > 0) {
             return;
         }
+        self.index_row(place, None);
         if let Some(row) = self.rows.rows[place as usize].take() {
-            if let (Some(places), Some(head)) = (&mut self.by_order_id, row.held.head())
-                && places.get(head.order_id) == Some(&place)
-            {
-                places.remove(head.order_id);
-            }
             self.remove_records(&row);
             self.changes.push(Change::Row(RowChange::Removed(place, row)));
         }

@@ -554,7 +554,12 @@ fn what_the_venue_rejects_by_its_number_is_refused() {
 /// What the venue and the client say of one order of 60 at 10, and the books of its account then; with each the process is killed, before and after
 /// the ledger has heard of it.
 fn play(name: &str, steps: &[(usize, &str, &str)]) {
-    for kills in [false, true] {
+    play_killed(&[(false, 0), (true, 0)], name, steps);
+}
+
+/// The same; whether the process is killed, and how many answers come from the ledger before.
+fn play_killed(kills: &[(bool, usize)], name: &str, steps: &[(usize, &str, &str)]) {
+    for (kills, answers) in kills.iter().copied() {
         let mut gate = Gate::new("FIX.4.4");
         gate.says(0, &order("A1", "a", 60, "10"));
         for (at, says, books) in steps {
@@ -562,6 +567,7 @@ fn play(name: &str, steps: &[(usize, &str, &str)]) {
             gate.is_slow = kills && *at == VENUE;
             gate.says(*at, &format!("{says}|"));
             if kills {
+                (0..answers).for_each(|_| gate.answer());
                 gate = gate.after_a_kill("FIX.4.4");
             }
             gate.is_slow = false;
@@ -657,7 +663,105 @@ fn what_the_venue_reports_without_a_known_clordid_is_booked_once() {
         (2, "35=8|11=a|37=O|150=0|39=0|14=0", "free 400.00, held 600.00"),
         (2, "35=8|11=z|37=O|150=F|39=1|17=1|32=20|31=9|14=20|60=20261123-10:00:00", "free 420.00, held 400.00, settled 180.00"),
         (2, "35=8|11=a|37=O|150=4|39=4|14=20|151=0", "free 820.00, settled 180.00"),
+        (2, "35=8|11=z|37=O|150=F|39=1|17=1|32=20|31=9|14=20|60=20261123-10:00:00|97=Y", "free 820.00, settled 180.00"),
+        (2, "35=8|11=z|37=O|150=H|39=4|17=2|19=1|14=0|151=0|60=20261123-11:00:00", "free 1000.00"),
     ]);
+}
+
+/// Executions that are booked for nobody, because no report has said the OrderID yet, are the order's once one says it.
+#[test]
+#[rustfmt::skip]
+fn what_was_booked_before_an_orderid_was_known_is_booked_once() {
+    let of = |id: &str, says: &str| format!("35=8|{id}1=A1|54=1|55=X|37=O|{says}|60=20261123-10:00:00");
+    let [one, two] = ["150=F|39=1|17=1|32=20|31=9|14=20|151=40", "150=F|39=1|17=2|32=10|31=10.5|14=30|151=30"];
+    let (new, a) = ("35=8|11=a|37=O|150=0|39=0|14=0|151=60", "11=a|");
+    let (held, unknown) = ("free 400.00, held 600.00", "free 220.00, held 600.00, unknown_order 180.00");
+    let [settled, both] = ["free 420.00, held 400.00, settled 180.00", "free 415.00, held 300.00, settled 285.00"];
+    // Also between what the ledger hears of the two.
+    let play = |name, steps: &[(usize, &str, &str)]| play_killed(&[(false, 0), (true, 0), (true, 1)], name, steps);
+    for id in ["11=NONE|", "", "11=z|"] {
+        play("a fill, the report of the order, a fill, and all again", &[
+            (2, &of(id, one), unknown),
+            (2, new, settled),
+            (2, &of(a, two), both),
+            (2, &of(id, &format!("{one}|97=Y")), both),
+            (2, &of(a, &format!("{one}|97=Y")), both),
+            (2, new, both),
+            (2, &of(id, "150=F|39=2|17=3|32=30|31=10|14=60|151=0"), "free 415.00, settled 585.00"),
+        ]);
+        play("the report of the order has the sum, and a fill is the first", &[
+            (2, &of(id, one), unknown),
+            (2, &of(a, "150=I|39=1|14=20|6=9|151=40"), settled),
+            (2, &of(a, two), both),
+        ]);
+        play("the same fill, with the ClOrdID", &[
+            (2, &of(id, one), unknown),
+            (2, &of(a, one), settled),
+            (2, &of(a, two), both),
+        ]);
+    }
+    let id = "11=NONE|";
+    play("one that did not come", &[
+        (2, &of(id, "150=F|39=1|17=2|32=10|31=10|14=30|6=10"), "free 100.00, held 600.00, inferred 200.00, unknown_order 100.00"),
+        (2, new, "free 400.00, held 300.00, settled 100.00, inferred 200.00"),
+        (2, &of(a, "150=F|39=1|17=1|32=20|31=9|14=20"), "free 420.00, held 300.00, settled 280.00"),
+    ]);
+    play("filled at once", &[
+        (2, &of(id, "150=F|39=2|17=1|32=60|31=10|14=60|151=0"), "free -200.00, held 600.00, unknown_order 600.00"),
+        (2, new, "free 400.00, settled 600.00"),
+        (2, &of(id, "150=F|39=2|17=1|32=60|31=10|14=60|151=0|97=Y"), "free 400.00, settled 600.00"),
+    ]);
+    for (then, amended) in [("150=H|39=0|17=3|19=1|14=0|151=60", held), ("150=G|39=1|17=3|19=1|32=20|31=8|14=20|151=40", "free 440.00, held 400.00, settled 160.00")] {
+        play("amended before the report of the order", &[
+            (2, &of(id, one), unknown),
+            (2, &of(id, then), if amended == held { held } else { "free 240.00, held 600.00, unknown_order 160.00" }),
+            (2, new, amended),
+            (2, &of(a, then), amended),
+            (2, &of(id, one), amended),
+        ]);
+        play("amended after it", &[
+            (2, &of(id, one), unknown),
+            (2, new, settled),
+            (2, &of(id, then), amended),
+            (2, &of(a, then), amended),
+        ]);
+    }
+    play("the order was cancelled before", &[
+        (2, &of(id, one), unknown),
+        (2, "35=8|11=a|150=4|39=4|14=0|151=0", "free 820.00, unknown_order 180.00"),
+        (2, &of(a, "150=I|39=4|14=20|151=0"), "free 820.00, late 180.00"),
+    ]);
+    play("of another symbol, and of an order that was sent later", &[
+        (2, &of(id, one).replace("55=X", "55=Y"), unknown),
+        (2, new, unknown),
+        (0, "35=D|11=b|1=A1|38=10|40=2|44=10|54=1|55=Y", "free 120.00, held 700.00, unknown_order 180.00"),
+        (2, "35=8|11=b|37=O|150=0|39=0|14=0", "free 120.00, held 700.00, unknown_order 180.00"),
+    ]);
+}
+
+/// What leaves the one order is booked of the other before, whatever is under way of that.
+#[test]
+fn an_order_has_its_executions_before_they_leave_nobodys() {
+    let mut gate = Gate::new("FIX.4.4");
+    gate.says(0, &order("A1", "a", 60, "10"));
+    let fill = |id, price| {
+        format!("1=A1|54=1|55=X|37=O|150=F|39=1|17={id}|32=20|31={price}|60=20261123-10:00:00|")
+    };
+    gate.says(VENUE, &format!("35=8|{}", fill(1, 9)));
+    gate.is_slow = true;
+    gate.says(VENUE, "35=8|11=a|150=D|39=0|38=59|44=10|14=0|151=59|");
+    gate.says(VENUE, &format!("35=8|11=a|{}", fill(2, 9)));
+    for (asked, books) in [
+        (1, "free 220.00, held 600.00, unknown_order 180.00"),
+        (1, "free 230.00, held 590.00, unknown_order 180.00"),
+        (1, "free 270.00, held 190.00, settled 360.00, unknown_order 180.00"),
+        (0, "free 450.00, held 190.00, settled 360.00"),
+    ] {
+        assert_eq!((gate.asked.len(), gate.books(1).as_str()), (asked, books));
+        gate.answer();
+        gate.asked.extend(gate.desk.door.take_says());
+    }
+    assert!(!gate.desk.door.has_sayings());
 }
 
 #[test]

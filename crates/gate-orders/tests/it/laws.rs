@@ -177,6 +177,19 @@ proptest! {
         }
     }
 
+    /// Some of the facts are heard of another order, which was this one.
+    #[test]
+    fn what_is_merged_counts_as_if_the_order_had_heard_it(facts in facts(24), picks in picks()) {
+        let (mut order, mut all) = (start(), start());
+        let mut other = Order::unknown(order.legs(), decimal("1")).unwrap();
+        for (fact, own) in facts.iter().zip(picks.iter().cycle()) {
+            play(if *own { &mut order } else { &mut other }, &[*fact]);
+            play(&mut all, &[*fact]);
+        }
+        order.merge(&mut other).unwrap();
+        prop_assert_eq!(bytes(&order), bytes(&all));
+    }
+
     #[test]
     fn a_refused_replace_leaves_no_trace(
         facts in facts(12), controls in controls(), picks in picks(),

@@ -341,6 +341,48 @@ fn what_cannot_be_counted_is_refused_with_its_reason() {
     );
 }
 
+/// What is heard of an order and of another one, which is then found to be the same; its amounts then, and where it is in its life.
+#[test]
+#[rustfmt::skip]
+fn what_is_of_an_order_leaves_another_one() {
+    let checked = |quantity, price| Checked(sums(quantity, price).unwrap());
+    for (name, own, others, cents, alarm, phase) in [
+        ("fills of each, and one of both", vec![fill(1, "10", "9")], vec![fill(1, "10", "9"), fill(2, "20", "9")], [70000, 27000, 0, 0, 0, 0], None, Phase::Open),
+        ("one of both, with other content", vec![fill(1, "10", "9")], vec![fill(1, "11", "9")], [90000, 9000, 0, 0, 0, 0], Some(Alarm::OtherContent), Phase::Open),
+        ("what the one amends the other one has", vec![fill(1, "10", "9")], vec![Amended(correction(2, 1, "20", "8")), fill(3, "10", "9")], [70000, 25000, 0, 0, 0, 0], None, Phase::Open),
+        ("a chain", vec![Amended(bust(3, 2))], vec![fill(1, "10", "9"), Amended(correction(2, 1, "20", "8"))], [100_000, 0, 0, 0, 0, 0], None, Phase::Open),
+        ("missed by both", vec![checked("30", "9")], vec![fill(1, "10", "9"), checked("40", "9")], [60000, 9000, 0, 0, 27000, 0], None, Phase::Open),
+        ("what was missed is found", vec![checked("10", "9")], vec![fill(1, "10", "9")], [90000, 9000, 0, 0, 0, 0], None, Phase::Open),
+        ("closed", vec![fill(1, "10", "9"), Closed], vec![fill(2, "10", "9")], [0, 9000, 0, 9000, 0, 0], None, Phase::Closed),
+        ("closed, and it was missed", vec![checked("10", "9"), Closed], vec![fill(2, "10", "9")], [0, 9000, 0, 0, 0, 0], None, Phase::Closed),
+        ("the other one is filled", vec![], vec![fill(1, "100", "9"), Filled], [0, 90000, 0, 0, 0, 0], None, Phase::Closed),
+        ("the other one is filled, and a replace waits", vec![Sent(version(2, "120", "10"))], vec![fill(1, "100", "9"), Filled], [20000, 90000, 0, 0, 0, 0], None, Phase::Filled),
+        ("above what it was held for", vec![], vec![fill(1, "100", "12")], [0, 100_000, 20000, 0, 0, 0], None, Phase::Open),
+    ] {
+        let (mut order, mut other) = (opened("100", "10"), Order::unknown(&[leg(7, "USD")], decimal("1")).unwrap());
+        own.iter().for_each(|event| assert!(order.apply(event).is_ok()));
+        others.iter().for_each(|event| assert!(other.apply(event).is_ok()));
+        assert!(!order.is_void() && !other.is_void());
+        assert_eq!(order.merge(&mut other).unwrap().alarm, alarm, "{name}");
+        assert_eq!(lines(&first_leg(&order)), cents.map(|cents| cents * 10_000), "{name}");
+        assert_eq!((lines(&first_leg(&other)), other.is_void(), order.phase()), ([0; 6], true, phase), "{name}");
+        for one in [&order, &other] {
+            assert_eq!(bytes(&Order::decode(&bytes(one)).unwrap()), bytes(one), "{name}");
+        }
+        // Sent again, none of it counts.
+        let before = bytes(&order);
+        others.iter().filter(|event| !matches!(event, Filled)).for_each(|event| _ = order.apply(event));
+        assert_eq!(bytes(&order), before, "{name}");
+    }
+    let (mut order, mut other) = (opened("100", "10"), Order::unknown(&[leg(7, "USD")], decimal("1")).unwrap());
+    for (order, id) in [(&mut order, 1), (&mut other, 2)] {
+        order.apply(&fill(id, "1", "9000000000000")).unwrap();
+    }
+    let before = [bytes(&order), bytes(&other)];
+    assert_eq!(order.merge(&mut other), Err(Refusal::Range));
+    assert_eq!([bytes(&order), bytes(&other)], before);
+}
+
 #[test]
 fn an_ask_says_what_a_replace_would_hold_and_changes_nothing() {
     let mut order = opened("100", "10");
