@@ -114,7 +114,7 @@ pub struct Ad {
     pub(crate) language: Option<Box<str>>,
     pub(crate) duration_s: Option<u32>,
     pub(crate) secure: bool,
-    pub(crate) stream: Option<Box<StreamNeeds>>,
+    pub(crate) stream: Option<StreamNeeds>,
 }
 
 /// A piece of markup.

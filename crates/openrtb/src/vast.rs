@@ -171,7 +171,7 @@ impl Ad {
             self.duration_s = Some(seconds);
         }
         self.fields = fields.into();
-        self.stream = Some(Box::new(StreamNeeds::new(spec)));
+        self.stream = Some(StreamNeeds::new(spec));
         self
     }
 
