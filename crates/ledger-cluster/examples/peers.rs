@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use ledger::Record;
 use ledger_cluster::{
-    CaughtUp, ClusterLog, ClusterName, Engine, EntryKey, JetStream, LogFault, NodeLog, Reply,
-    Servers,
+    CaughtUp, ClusterLog, ClusterName, Engine, EntryKey, JetStream, LogFault, NodeLog, Packed,
+    Reply, Servers,
 };
 use ledger_journal::{Disk, Durability, Gather, Group, Log, NotAppended, Position, Tail, Writer};
 
@@ -345,6 +345,41 @@ fn all_end_and_forget(cluster: &mut Cluster, log: &mut ClusterLog, work: &mut Wo
     );
 }
 
+fn a_log_is_trimmed(cluster: &Cluster) {
+    let (log, work) = (&mut cluster.open("t", 1), &mut Work::new());
+    until("a stream", || log.create().ok());
+    attested(log);
+    let (bytes, folder) = (vec![7_u8; 3 << 20], cluster.folder.join("base"));
+    let (mut at, mut trimmed, began) = (Position::START, Vec::new(), Instant::now());
+    for _ in 0..3 {
+        work.append(log, 4_000);
+        at = log.place().position;
+        work.append(log, 4_000);
+        let put = || -> Result<u64, _> {
+            let file: Packed<'_> = ("x".into(), bytes.len() as u64, Box::new(&bytes[..]));
+            cluster.open("t", 1).put_base((&at, 1), 1, vec![file], &|| false)
+        };
+        trimmed.push(until("a base copy", || put().map_err(|error| println!("{error}")).ok()));
+    }
+    assert!(trimmed[0] == 0 && trimmed[1] > 0 && trimmed[2] == trimmed[1] + 2, "{trimmed:?}");
+    let mut other = cluster.open("t", 1);
+    assert_eq!(other.all_kept("copy").unwrap().len(), 2);
+    let cut = other.read_on(&mut |_, _| ControlFlow::Continue(())).unwrap_err().fault;
+    assert!(matches!(cut, LogFault::Trimmed { .. }), "{cut}");
+    assert_eq!(other.unpack_base(&folder).unwrap().position(), at);
+    assert_eq!(fs::read(folder.join("x")).unwrap(), bytes);
+    other.seek(&at).unwrap();
+    work.append(log, 4_000);
+    let mut read = 0;
+    let count = &mut |_, _: &Group| {
+        read += 1;
+        ControlFlow::Continue(())
+    };
+    other.read_on(count).unwrap();
+    assert_eq!(read, 2);
+    row("three base copies of 3 MiB", &format!("{:.2} s", began.elapsed().as_secs_f64()));
+}
+
 fn copy_folder(from: &Path, to: &Path) {
     let done = Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap();
     assert!(done.success());
@@ -365,5 +400,6 @@ fn main() {
     the_second_bank_wins(&cluster, &mut log, &mut work);
     leaders_end(&mut cluster, &mut log, &mut work);
     all_end_and_forget(&mut cluster, &mut log, &mut work);
+    a_log_is_trimmed(&cluster);
     row("appends in doubt", &work.unknown.to_string());
 }

@@ -26,6 +26,8 @@ pub enum Ask<'a> {
     Remove(&'a str),
     /// Remove the log's entries before this number.
     Trim(u64),
+    /// Remove the log.
+    Drop,
 }
 
 /// An engine with one stream. Every call ends after a short time, with an answer or without.

@@ -21,7 +21,7 @@ pub enum LogFault {
     Away(String),
     /// There is no such stream.
     #[error(
-        "there is no such stream: for a new cluster make it once with `weir cluster init`. If there was one, the log is gone: stop all nodes, and make it anew from the folder of the node whose journal is the longest"
+        "there is no such stream: for a new cluster make it once with `weir cluster init`. If there was one, the log is gone: stop all nodes, and make it anew with `weir cluster heal --keep disk` from the folder of the node whose journal is the longest"
     )]
     NoStream,
     /// An entry cannot be opened.
@@ -39,7 +39,7 @@ pub enum LogFault {
     Hole(u64),
     /// The log has another history than the one that is known here.
     #[error(
-        "entry {entry} does not follow from record {last} as this node knows it ({why}). These are two histories: stop all nodes of the cluster and compare their journals"
+        "entry {entry} does not follow from record {last} as this node knows it ({why}). These are two histories: stop all nodes of the cluster; `weir cluster heal` shows both, and keeps one"
     )]
     Fork {
         /// Number of the entry.

@@ -238,6 +238,7 @@ impl Engine for JetStream {
                 let body = json!({ "filter": name(of) });
                 self.ask_of(&store, "STREAM.PURGE", body.to_string())
             }
+            Ask::Drop => self.ask_api("STREAM.DELETE", String::new()),
             Ask::Trim(before) => self.ask_api("STREAM.PURGE", json!({ "seq": before }).to_string()),
         }
     }

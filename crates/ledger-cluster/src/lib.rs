@@ -9,6 +9,7 @@
 //! - [`NodeLog`]: what a node's journal appends to, this log first and its own disk second; a standby follows with it, and a start makes both the same.
 //! - [`Listening`], [`catch_up`] and [`begin_run`]: how a standby becomes the bank.
 //! - [`Base`]: copies that a node begins from where the log was trimmed.
+//! - [`Histories`]: what a person is shown who decides between a log and a disk.
 //! - `store`: what lies beside the log, in a stream of its own: files, in sealed pieces.
 //! - [`Engine`]: what is asked of an engine, without async. [`JetStream`]: one, on a runtime of its own that the calling thread drives.
 //! - [`Memory`]: another engine, for tests.
@@ -19,6 +20,7 @@ mod attest;
 mod base;
 mod engine;
 mod error;
+mod heal;
 mod jetstream;
 mod log;
 mod memory;
@@ -34,6 +36,7 @@ mod verdict;
 pub use base::{Base, Packed};
 pub use engine::{AnyEngine, Ask, Engine, Reply};
 pub use error::{ClusterError, LogFault};
+pub use heal::{Histories, History};
 pub use jetstream::{JetStream, Servers};
 pub use log::{ClusterLog, ENTRY_BYTES_MAX, Place};
 pub use memory::{EngineFault, Memory};

@@ -153,10 +153,15 @@ impl<E: Engine> ClusterLog<E> {
     ) -> Result<(), ClusterError> {
         let mut at = self.place;
         let done = self.open_from(self.place, &mut |entry, bytes| {
-            let group = Group::read(bytes, &at.position).map_err(|fault| LogFault::Fork {
-                entry,
-                last: at.position.sequence - 1,
-                why: fault.to_string(),
+            let group = Group::read(bytes, &at.position).map_err(|fault| {
+                let wanted = at.position.sequence;
+                match EntryHead::read(bytes).map(|head| head.records.start) {
+                    // The first entry of a log that does not begin with the first record.
+                    Some(first) if at.entry == 0 && first > wanted => {
+                        LogFault::Trimmed { first, wanted }
+                    }
+                    _ => LogFault::Fork { entry, last: wanted - 1, why: fault.to_string() },
+                }
             })?;
             at = Place { position: *group.after(), entry };
             Ok(each(at, &group))

@@ -165,6 +165,10 @@ impl Engine for Memory {
             stream.trimmed = usize::try_from(before - 1).unwrap_or(usize::MAX);
             return done;
         }
+        if let Ask::Drop = what {
+            (stream.settings, stream.entries, stream.trimmed) = (None, Vec::new(), 0);
+            return done;
+        }
         if let Ask::Make(_) = what {
             stream.pieces.get_or_insert_default();
             return done;
@@ -191,7 +195,7 @@ impl Engine for Memory {
                 return Reply::Answer(info.to_string().into());
             }
             Ask::Remove(of) => pieces.retain(|name, _| !fits(of, name)),
-            Ask::Make(_) | Ask::Trim(_) => {}
+            Ask::Make(_) | Ask::Trim(_) | Ask::Drop => {}
         }
         done
     }

@@ -162,7 +162,14 @@ impl<F: Folder, E: Engine> NodeLog<F, E> {
         let appended = match self.log.seek_again(&end) {
             Ok(_) => 0,
             Err(ClusterError { fault: LogFault::Behind { last, .. }, .. }) => {
-                let appended = self.fill_up(folder, last)?;
+                // A log that never had anything takes what the disk has, from wherever that begins.
+                let is_new = last == 0 && self.log.last_entry()? == 0;
+                let appended = self.fill_up(folder, last, is_new)?;
+                if self.log.place().position != end {
+                    let why = "it ends within what this node has as one group".to_string();
+                    let fork = LogFault::Fork { entry: self.log.last_entry()?, last, why };
+                    return Err(self.log.error(fork).into());
+                }
                 if last > 0 {
                     self.at.forgot.fetch_add(1, Relaxed);
                     tracing::error!(
@@ -256,14 +263,17 @@ impl<F: Folder, E: Engine> NodeLog<F, E> {
     }
 
     /// Appends again what the log forgot behind record `last`. Where it did not, as an old leader said so, it finds every group there.
-    fn fill_up(&mut self, folder: &F, last: u64) -> Result<u64, CatchUpError> {
+    fn fill_up(&mut self, folder: &F, last: u64, is_new: bool) -> Result<u64, CatchUpError> {
         let damaged = |error: ReadError| CatchUpError::Disk(error.to_string());
         let mut heads = Vec::new();
         for number in segments(folder).map_err(damaged)? {
             heads.push(segment_head(folder, number).map_err(damaged)?.position);
         }
         let first = heads.first().map_or(self.disk.position().sequence, |head| head.sequence);
-        let from = heads.iter().rfind(|head| head.sequence <= last + 1);
+        let from = match is_new {
+            true => heads.first(),
+            false => heads.iter().rfind(|head| head.sequence <= last + 1),
+        };
         let begin = *from.ok_or(CatchUpError::TooFar { last, first })?;
         let mut at = begin;
         let (mut groups, mut failed, log) = (0, None, &mut self.log);
@@ -271,8 +281,10 @@ impl<F: Folder, E: Engine> NodeLog<F, E> {
             let fits = |fault: Fault| CatchUpError::Disk(fault.to_string());
             let group = Group::read(entry, &at).map_err(fits)?;
             if group.before().sequence > last {
-                if groups == 0 {
-                    log.seek(group.before())?;
+                match groups {
+                    0 if is_new => log.go_back(Place { position: *group.before(), entry: 0 }),
+                    0 => drop(log.seek(group.before())?),
+                    _ => {}
                 }
                 append_again(log, &group)?;
                 groups += 1;

@@ -1,21 +1,22 @@
 //! A log on other machines, as `[cluster]` says: what is wrong with the section, how the log is opened, and how a node stands by, which
 //! follows it meanwhile. How a run begins there is in `ledger-cluster`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use ledger_cluster::{
     AnyEngine, BeginError, CaughtUp, ClusterLog, ClusterName, EntryKey, JetStream, Listening,
-    Servers,
+    LogFault, NodeLog, Servers,
 };
-use ledger_journal::{Disk, Writer};
+use ledger_journal::{Disk, Position, Tail, Writer};
 use vault::SecretKey;
 use weir_config::config::{Config, ConfigError, Takeover};
 use weir_config::paths::told;
 
 use crate::bank::recover::{ReadBack, put_into};
-use crate::bank::warm::Followed;
 pub use crate::bank::warm::Warm;
+use crate::bank::warm::{Connect, Followed};
+use crate::base;
 use crate::doors::DOORS;
 use crate::error::StartError;
 use crate::in_force::Digest;
@@ -30,6 +31,8 @@ const RETRY: Duration = Duration::from_millis(200);
 const LEADER_WITHIN: Duration = Duration::from_secs(10);
 /// A standby looks for more in the log this often.
 const LOOK: Duration = Duration::from_millis(100);
+/// A base copy that could not be begun from is tried again after this time.
+const AGAIN: Duration = Duration::from_secs(2);
 /// A stream is gone where the engine says so as often.
 const GONE_TIMES: u32 = 2;
 
@@ -138,6 +141,11 @@ pub fn open(config: &Config) -> Result<Option<ClusterLog<AnyEngine>>, StartError
     Ok(Some(ClusterLog::new(engine, name, config.node.id, key, &shown)))
 }
 
+fn connect(config: &Config) -> Connect {
+    let config = config.clone();
+    Box::new(move || Ok(open(&config)?.expect("cluster.log is set")))
+}
+
 /// What [`init`] found and did.
 #[derive(Clone, Copy, Debug)]
 pub struct Made {
@@ -152,9 +160,6 @@ pub struct Made {
 /// # Errors
 /// What of the engine is not as it must be, or why the journal and the log do not belong together.
 pub fn init(config: &Config) -> Result<Made, StartError> {
-    let unset = || {
-        StartError::Cluster("cluster.log is empty: name the servers there, or with --log nats://a:4222,b:4222,c:4222".into())
-    };
     let mut log = open(config)?.ok_or_else(unset)?;
     log.create().map_err(BeginError::from)?;
     let began = Instant::now();
@@ -175,6 +180,122 @@ pub fn init(config: &Config) -> Result<Made, StartError> {
         }
     };
     Ok(Made { entries, caught_up })
+}
+
+pub use ledger_cluster::{Histories, History};
+
+/// Which of two histories stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// The log's: this folder begins anew from it.
+    Log,
+    /// This folder's: the log begins anew from it.
+    Disk,
+}
+
+/// What [`heal`] found and did.
+#[derive(Debug)]
+pub struct Healed {
+    /// Both histories.
+    pub found: Histories,
+    /// Where the other one is kept from now on, in the data folder.
+    pub aside: Option<PathBuf>,
+}
+
+/// Shows where the log and the journal of the data folder part, and keeps the one that is named; the other one is moved aside.
+///
+/// # Errors
+/// They cannot be read, a node runs, or what is to be kept cannot be.
+pub fn heal(config: &Config, keep: Option<(Keep, &str)>) -> Result<Healed, StartError> {
+    let log = open(config)?.ok_or_else(unset)?;
+    let _lock = lock_data(&config.node.data_dir)?;
+    let healed = heal_in(config, log, keep)?;
+    if let Some((Keep::Disk, _)) = keep {
+        drop(_lock);
+        init(config)?;
+    }
+    Ok(healed)
+}
+
+/// All of it but a new log, which an `init` makes.
+pub(crate) fn heal_in(
+    config: &Config,
+    log: ClusterLog<AnyEngine>,
+    keep: Option<(Keep, &str)>,
+) -> Result<Healed, StartError> {
+    let (read, writer) = ReadBack::of(config, Permits::default(), 1, &[], true)?;
+    let mut node = NodeLog::new(log, writer);
+    let found = node.compare(&read.disk).map_err(BeginError::from)?;
+    let Some((keep, why)) = keep else { return Ok(Healed { found, aside: None }) };
+    let data = &config.node.data_dir;
+    drop(read);
+    let aside = match keep {
+        Keep::Log if found.log.is_none() => {
+            return Err(StartError::Cluster("there is no such stream, so there is no log to be kept: keep the disk, of the node whose journal is the longest".into()));
+        }
+        Keep::Log => base::move_aside(data, "before-heal"),
+        Keep::Disk if found.disk.last_ms == 0 && found.common == Position::START => {
+            return Err(StartError::Cluster(
+                "this folder has no journal: there is nothing to be kept".into(),
+            ));
+        }
+        Keep::Disk => {
+            let mut log = node.into_log();
+            is_silent(config, &mut log)?;
+            let aside = base::aside(data, "log-before-heal");
+            if found.log.is_some() {
+                save(config, &mut log, &found.common, &aside)?;
+            }
+            log.remove().map_err(BeginError::from)?;
+            Ok(aside)
+        }
+    };
+    let failed = |source| StartError::Data { path: data.clone(), source };
+    let aside = aside.map_err(failed)?;
+    std::fs::create_dir_all(&aside).map_err(failed)?;
+    std::fs::write(aside.join("why"), format!("kept: {keep:?}\n{why}\n")).map_err(failed)?;
+    tracing::warn!(?keep, why, aside = %aside.display(), "one of two histories is kept");
+    Ok(Healed { found, aside: Some(aside) })
+}
+
+/// Does no bank append to the log?
+fn is_silent(config: &Config, log: &mut ClusterLog<AnyEngine>) -> Result<(), StartError> {
+    let mut last = || match log.last_entry() {
+        Err(error) if error.fault == LogFault::NoStream => Ok(0),
+        last => last.map_err(BeginError::from),
+    };
+    let before = last()?;
+    std::thread::sleep(Duration::from_millis(config.cluster.takeover_ms));
+    match last()? == before {
+        true => Ok(()),
+        false => Err(StartError::Cluster(
+            "a node appends to the log: stop all nodes of the cluster first".into(),
+        )),
+    }
+}
+
+/// Writes what the log has into a folder that `weir journal` reads where it is whole.
+fn save(
+    config: &Config,
+    log: &mut ClusterLog<AnyEngine>,
+    common: &Position,
+    aside: &Path,
+) -> Result<(), StartError> {
+    let path = aside.join("journal");
+    let disk = Disk::open(&path, config.journal.durability);
+    let disk = disk.map_err(|source| StartError::Journal { path, source })?;
+    let writer = |position| {
+        let tail = Tail { position, next_segment: 1 };
+        Writer::new(disk.clone(), config.node.id, config.journal.segment_bytes, tail)
+    };
+    Ok(log.save(common, &mut { writer }).map_err(BeginError::from)?)
+}
+
+fn unset() -> StartError {
+    StartError::Cluster(
+        "cluster.log is empty: name the servers there, or with --log nats://a:4222,b:4222,c:4222"
+            .into(),
+    )
 }
 
 /// Reads the journal back, and what the log has behind it, for a run that begins at once; `None` where the log is on the own disk.
@@ -291,17 +412,30 @@ impl<'c> Standby<'c> {
     }
 
     fn follow(&mut self) -> Result<Followed, StartError> {
+        let (config, permits) = (self.config, Permits::default());
         let warm = match &mut self.warm {
             Some(warm) => warm,
             none => {
-                let log = open(self.config)?.expect("cluster.log is set");
-                let read = self.read.take().expect("it is there until the log is open");
-                none.insert(
-                    Warm::new(read, log).with_rooms(self.config)?.with_housekeeper(self.config)?,
-                )
+                let log = open(config)?.expect("cluster.log is set");
+                let read = match self.read.take() {
+                    Some(read) => read,
+                    None => ReadBack::of(config, permits, workers(config)?, DOORS, true)?,
+                };
+                let warm = Warm::new(read, log).with_rooms(config)?;
+                none.insert(warm.with_housekeeper(config, connect(config))?)
             }
         };
-        Ok(warm.follow()?)
+        match warm.follow() {
+            Err(StartError::Log(error)) if error.is_trimmed() => {
+                let warm = self.warm.take().expect("it follows");
+                let begun = warm.begun_anew(config, (permits, workers(config)?, DOORS));
+                // It is tried again from the beginning, which takes long.
+                let begun = begun.inspect_err(|_| std::thread::sleep(AGAIN))?;
+                let warm = begun.with_housekeeper(config, connect(config))?;
+                self.warm.insert(warm).follow()
+            }
+            followed => followed,
+        }
     }
 
     /// Is all of the log here, and was nothing appended since it was found silent? Then a run can begin. Where somebody tells it to, in any case: the

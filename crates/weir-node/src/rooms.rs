@@ -32,6 +32,8 @@ pub(crate) struct Rooms {
     budgets: FileInForce,
     /// The last message was not taken, and that was said.
     failed: bool,
+    /// By [`Room::ALL`]: the last record was not the end of a message.
+    begun: [bool; Room::ALL.len()],
 }
 
 /// Whole messages in the order of the log; `None`: its beginning was not read.
@@ -52,8 +54,12 @@ impl Rooms {
         let edits = edits.map_err(|error| StartError::Cluster(format!("edits: {error}")))?;
         let seen = Room::ALL.map(|room| bank.kept(room));
         let (messages, budgets) = (Messages::default(), FileInForce::open(data));
-        let mut rooms = Rooms { messages, seen, edits, vault, budgets, failed: false };
-        rooms.settle(disk)?;
+        let begun = Default::default();
+        let mut rooms = Rooms { messages, seen, edits, vault, budgets, failed: false, begun };
+        // Those of a base copy are newer than its books: once all of the log was read they settle.
+        if !Room::ALL.iter().any(|room| rooms.count(*room) > Some(rooms.seen(*room))) {
+            rooms.settle(disk)?;
+        }
         Ok(rooms)
     }
 
@@ -66,6 +72,7 @@ impl Rooms {
     pub(crate) fn take(&mut self, record: &Record) {
         let Record::Kept { room, last, .. } = record else { return };
         let message = self.messages.take(record);
+        self.begun[*room as usize - 1] = !last;
         if !last {
             return;
         }
@@ -141,6 +148,12 @@ impl Rooms {
         Err(StartError::Cluster(
             "this node's journal does not reach back to what its files edits and vault do not have: start with an empty data folder".into(),
         ))
+    }
+
+    /// Do the files have all that was read, and no message was read in part?
+    pub(crate) fn are_whole(&self) -> bool {
+        let is_even = |room: &Room| self.count(*room).is_none_or(|has| has == self.seen(*room));
+        self.begun == [false; Room::ALL.len()] && Room::ALL.iter().all(is_even)
     }
 
     /// How many messages a file has; `None`: only the last one counts.

@@ -117,7 +117,7 @@ impl Telling {
                     false => Err("it has changed since".into()),
                 }
             };
-            let thread = std::thread::Builder::new().name("base".into()).spawn(work);
+            let thread = std::thread::Builder::new().name("watcher".into()).spawn(work);
             self.putting = thread.ok().map(|thread| (now, thread));
         }
         is_tried

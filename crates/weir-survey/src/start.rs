@@ -102,14 +102,7 @@ impl Node {
         source: ConfigSource,
         standby: Option<Box<Standby>>,
     ) -> Result<Node, StartError> {
-        let (lock, budgets, warm) = match standby.map(|standby| *standby) {
-            None => {
-                let lock = lock_data(&config.node.data_dir)?;
-                (lock, watcher::first_read(config)?, cold(config, permits)?)
-            }
-            Some(Standby { lock, budgets, warm }) => (lock, budgets.read_again(config), Some(warm)),
-        };
-        let budgets = budgets.in_force(config, warm.as_ref().and_then(Warm::budgets));
+        let (lock, budgets, warm) = begun(config, permits, standby)?;
         match door_transport::raise_descriptor_limit() {
             Ok(limit) => tracing::debug!(limit, "open descriptors"),
             Err(error) => tracing::warn!(%error, "the limit of open descriptors stays as it is"),
@@ -256,6 +249,23 @@ pub enum StoodBy {
     Stopped,
     /// A run can begin. `None`: the log is on the own disk, there was nothing to wait for.
     Over(Option<Box<Standby>>),
+}
+
+/// What a run begins with: a folder that is held, the budgets that count, and what stood by.
+fn begun(
+    config: &Config,
+    permits: Permits,
+    standby: Option<Box<Standby>>,
+) -> Result<(std::fs::File, watcher::FirstRead, Option<Warm>), StartError> {
+    let (lock, budgets, warm) = match standby.map(|standby| *standby) {
+        None => {
+            let lock = lock_data(&config.node.data_dir)?;
+            (lock, watcher::first_read(config)?, cold(config, permits)?)
+        }
+        Some(Standby { lock, budgets, warm }) => (lock, budgets.read_again(config), Some(warm)),
+    };
+    let budgets = budgets.in_force(config, warm.as_ref().and_then(Warm::budgets));
+    Ok((lock, budgets, warm))
 }
 
 /// Stands by until no other node is the bank of the log, behind an admin door that says so; `say` hears its address, and `standby`. What a start of

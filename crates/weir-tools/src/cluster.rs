@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use admin_client::Options;
 use clap::{Args, Subcommand};
 use weir_config::config::{self, Config, ConfigError};
+use weir_node::cluster::{Histories, History, Keep};
 use weir_node::doors::JUDGES;
 use weir_node::known::Permits;
 use weir_survey::{ConfigSource, Node, StartError, StoodBy};
@@ -29,6 +30,11 @@ enum ClusterCommand {
         after_help = "Example: weir cluster take-over --target b:7780 --why \"the bank's machine is gone\"\n\nFor a bank that is gone, with cluster.takeover = \"manual\". One that is alive and has work stays the bank: stop it, and a\nstandby takes over at once. The caller needs the role operate."
     )]
     TakeOver(TakeOverArgs),
+    /// Show where the log and the journal of a data folder part, and keep one of them
+    #[command(
+        after_help = "Example: weir cluster heal --config weir.toml --keep disk --why \"the stream was deleted\"\n\nFor `two histories`, and for a stream that is gone. Without --keep nothing is changed. Stop all nodes before. What is not kept is\nmoved aside within the data folder: compare it with the bills of your exchanges, as money that only it knows is not in the books."
+    )]
+    Heal(HealArgs),
     /// Show how a node stands: bank or standby, where the log ends, whether it answers
     Status(ClusterStatusArgs),
 }
@@ -49,6 +55,26 @@ struct ClusterStatusArgs {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Args, Debug)]
+struct HealArgs {
+    #[command(flatten)]
+    of: InitArgs,
+    /// Which one stays
+    #[arg(long, value_name = "SIDE", requires = "why")]
+    keep: Option<Side>,
+    /// The reason, for the folder of what is moved aside
+    #[arg(long, value_name = "TEXT")]
+    why: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Side {
+    /// The log: the data folder begins anew from it
+    Log,
+    /// The journal of the data folder: the log begins anew from it
+    Disk,
 }
 
 #[derive(Args, Debug)]
@@ -107,6 +133,7 @@ pub fn begin(
 pub fn main(args: &ClusterArgs, out: &mut impl Write) -> Result<(), String> {
     match &args.command {
         ClusterCommand::Init(args) => init(args, out),
+        ClusterCommand::Heal(args) => heal(args, out),
         ClusterCommand::Status(args) => status(args, out),
         ClusterCommand::TakeOver(args) => {
             let client = args.node.open().map_err(|error| error.to_string())?;
@@ -119,7 +146,7 @@ pub fn main(args: &ClusterArgs, out: &mut impl Write) -> Result<(), String> {
     }
 }
 
-fn init(args: &InitArgs, out: &mut impl Write) -> Result<(), String> {
+fn config_of(args: &InitArgs) -> Result<Config, String> {
     let lines = |errors: Vec<ConfigError>| {
         errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
     };
@@ -132,6 +159,50 @@ fn init(args: &InitArgs, out: &mut impl Write) -> Result<(), String> {
         config.cluster.log.clone_from(log);
         judged(&config, args.config.as_deref()).map_err(lines)?;
     }
+    Ok(config)
+}
+
+fn heal(args: &HealArgs, out: &mut impl Write) -> Result<(), String> {
+    let config = config_of(&args.of)?;
+    let keep = args.keep.map(|side| match side {
+        Side::Log => Keep::Log,
+        Side::Disk => Keep::Disk,
+    });
+    let keep = keep.zip(args.why.as_deref());
+    let healed = weir_node::cluster::heal(&config, keep).map_err(|error| error.to_string())?;
+    let Histories { common, log, disk } = healed.found;
+    // `out` knows of what fails.
+    let _ = writeln!(out, "the same up to record {}; behind it:", common.sequence - 1);
+    for (name, history) in [("log ", log.as_ref()), ("disk", Some(&disk))] {
+        let _ = match history {
+            None => writeln!(out, "{name} there is no such stream"),
+            Some(History { records, settled, runs, last_ms }) => {
+                let runs: Vec<_> =
+                    runs.iter().map(|(run, node)| format!("{run} of {node}")).collect();
+                writeln!(
+                    out,
+                    "{name} {records} records, {settled} bookings, runs: {}; last at {last_ms} ms",
+                    runs.join(", ")
+                )
+            }
+        };
+    }
+    let _ = match healed.aside {
+        None => writeln!(
+            out,
+            "nothing was changed: --keep log or --keep disk with --why says which one stays"
+        ),
+        Some(aside) => writeln!(
+            out,
+            "what was not kept is in {}. Its bookings are not in the books, and its grants were spent beside them: compare `weir journal export` of both with the bills of your exchanges, and lower limits by what is missing. Then start the nodes; each one that is refused with `two histories` needs heal --keep log",
+            aside.display()
+        ),
+    };
+    Ok(())
+}
+
+fn init(args: &InitArgs, out: &mut impl Write) -> Result<(), String> {
+    let config = config_of(args)?;
     let made = weir_node::cluster::init(&config).map_err(|error| error.to_string())?;
     let name = &config.cluster.name;
     // `out` knows of it.

@@ -19,6 +19,7 @@ use wire::journal::SCHEMA_VERSION;
 
 use super::warm::OfLog;
 use super::{Start, figures, keys, named, pacing_store};
+use crate::base;
 use crate::cluster;
 use crate::error::StartError;
 use crate::known::{self, Permits};
@@ -48,6 +49,7 @@ impl ReadBack {
         doors: &[DoorFacts],
         is_elsewhere: bool,
     ) -> Result<(ReadBack, Writer<Disk>), StartError> {
+        base::settle(&config.node.data_dir)?;
         let path = config.node.data_dir.join("journal");
         let known = match is_elsewhere {
             false => known::before_start(&config.node.data_dir, permits)?,

@@ -1,7 +1,8 @@
 //! The books of a node that stands by: its own journal, read back, and what the log on other machines has behind it.
 
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use weir_door::thread::spawn;
 
 use super::Start;
 use super::recover::ReadBack;
+use crate::base;
 use crate::error::StartError;
 use crate::in_force::{Copy, Digest};
 use crate::known::Permits;
@@ -63,7 +65,12 @@ pub struct Warm {
     node: NodeLog<Disk, AnyEngine>,
     of_log: OfLog,
     housekeeper: Option<Housekeeper>,
+    /// The files beside the journal were found to be as the log says.
+    settled: bool,
 }
+
+/// Opens the log once more, for another thread.
+pub(crate) type Connect = Box<dyn Fn() -> Result<ClusterLog<AnyEngine>, StartError> + Send>;
 
 /// How a follower stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +89,8 @@ impl Warm {
         (read, writer): (ReadBack, Writer<Disk>),
         log: ClusterLog<AnyEngine>,
     ) -> Warm {
-        Warm { read, node: NodeLog::new(log, writer), of_log: OfLog::default(), housekeeper: None }
+        let (node, of_log) = (NodeLog::new(log, writer), OfLog::default());
+        Warm { read, node, of_log, housekeeper: None, settled: false }
     }
 
     /// Reads the journal back, and what the log has behind it, for a run that begins at once.
@@ -95,8 +103,29 @@ impl Warm {
     ) -> Result<Warm, StartError> {
         let read = ReadBack::of(config, permits, workers, doors, true)?;
         let mut warm = Warm::new(read, log).with_rooms(config)?;
-        warm.catch_up()?;
-        Ok(warm)
+        match warm.catch_up() {
+            Err(StartError::Log(error)) if error.is_trimmed() => {
+                let mut warm = warm.begun_anew(config, (permits, workers, doors))?;
+                warm.catch_up()?;
+                Ok(warm)
+            }
+            caught_up => caught_up.map(|_| warm),
+        }
+    }
+
+    /// Begins anew from a base copy: the log begins behind what is here.
+    pub(crate) fn begun_anew(
+        self,
+        config: &Config,
+        (permits, workers, doors): (Permits, usize, &[DoorFacts]),
+    ) -> Result<Warm, StartError> {
+        let Warm { read, node, of_log, housekeeper, .. } = self;
+        // Nobody has the files any more.
+        drop((read, of_log, housekeeper));
+        let mut log = node.into_log();
+        base::begin(config, &mut log)?;
+        let read = ReadBack::of(config, permits, workers, doors, true)?;
+        Warm::new(read, log).with_rooms(config)
     }
 
     /// Has the files of the data folder follow, too.
@@ -107,23 +136,46 @@ impl Warm {
         Ok(self)
     }
 
-    /// Has snapshots made of what is followed.
-    pub(crate) fn with_housekeeper(mut self, config: &Config) -> Result<Warm, StartError> {
+    /// Has snapshots made of what is followed, and base copies of them.
+    pub(crate) fn with_housekeeper(
+        mut self,
+        config: &Config,
+        connect: Connect,
+    ) -> Result<Warm, StartError> {
         let options = self.read.journal(config, Arc::default(), None);
-        self.housekeeper = Some(Housekeeper::start(self.read.disk.clone(), options)?);
+        let (disk, data) = (self.read.disk.clone(), &config.node.data_dir);
+        let node = crate::cluster::node_name(config).unwrap_or_default();
+        let copies = Copies {
+            journal: data.join("journal"),
+            maker: crc32c::crc32c(node.as_bytes()).into(),
+            connect,
+            put: 0,
+        };
+        self.housekeeper = Some(Housekeeper::start(disk, options, copies)?);
         Ok(self)
     }
 
     /// Reads on as far as the log has more.
     ///
     /// # Errors
-    /// [`BeginError`]; after one that is away or of the disk it can be tried again.
-    pub(crate) fn follow(&mut self) -> Result<Followed, BeginError> {
+    /// [`StartError`]; after one that is away or of the disk it can be tried again.
+    pub(crate) fn follow(&mut self) -> Result<Followed, StartError> {
         let Warm { read, node, of_log, .. } = self;
         let each = &mut |group: &Group| of_log.take(&mut read.bank, group);
-        let last = node.follow(NodeClock::new().now_ms(), each)?;
+        let last = node.follow(NodeClock::new().now_ms(), each);
+        let last = last.map_err(BeginError::from)?;
         let is_even = node.at().get().1 >= last;
+        if let Some(rooms) = of_log.rooms.as_mut().filter(|_| is_even && !self.settled) {
+            rooms.settle((&read.disk, node.position().sequence))?;
+            self.settled = true;
+        }
         of_log.follow_budgets(read, node);
+        if let Some(housekeeper) = &self.housekeeper
+            && self.settled
+            && of_log.rooms.as_ref().is_some_and(Rooms::are_whole)
+        {
+            housekeeper.hand_files(&read.data);
+        }
         Ok(Followed { last, is_even, is_free: is_even && read.bank.is_handed_over() })
     }
 
@@ -167,7 +219,7 @@ impl Warm {
 
     /// Begins the run behind what was caught up with: whoever appended since is the bank.
     pub(crate) fn begin(self, config: &Config, doors: &[DoorFacts]) -> Result<Start, StartError> {
-        let Warm { read, node, of_log, housekeeper } = self;
+        let Warm { read, node, of_log, housekeeper, .. } = self;
         // The files are for who changes them from now on.
         drop(of_log);
         // The journal has one of its own from now on.
@@ -177,37 +229,105 @@ impl Warm {
     }
 }
 
-/// What makes snapshots while a node stands by, as the journal's housekeeper does while it runs.
+/// What makes snapshots while a node stands by, as the journal's housekeeper does while it runs, and puts a copy of each beside the log.
 struct Housekeeper {
-    stop: Arc<AtomicBool>,
+    asked: Arc<Asked>,
     thread: Option<JoinHandle<()>>,
 }
 
+/// What the housekeeper's thread and the one that follows say to each other.
+#[derive(Default)]
+struct Asked {
+    stop: AtomicBool,
+    /// The files beside the journal are wanted.
+    wants: AtomicBool,
+    files: Mutex<Option<base::Files>>,
+}
+
+/// Where copies are made of, and put.
+struct Copies {
+    journal: PathBuf,
+    maker: u64,
+    connect: Connect,
+    /// The newest one that was tried.
+    put: u64,
+}
+
 impl Housekeeper {
-    fn start(disk: Disk, options: JournalOptions) -> Result<Housekeeper, StartError> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&stop);
+    fn start(
+        disk: Disk,
+        options: JournalOptions,
+        mut copies: Copies,
+    ) -> Result<Housekeeper, StartError> {
+        let asked = Arc::new(Asked::default());
+        let told = Arc::clone(&asked);
         // Nobody has folded what is followed into figures yet.
         let keep = Keep { unread: 0, ..options.keep };
         let work = move || {
-            while !told.load(Relaxed) {
+            let stop = &told.stop;
+            while !stop.load(Relaxed) {
                 let now_ms = NodeClock::new().now_ms();
-                match advance(&disk, &options.bank, &keep, now_ms, &told) {
-                    Err(error) if !told.load(Relaxed) => {
+                match advance(&disk, &options.bank, &keep, now_ms, stop) {
+                    Err(error) if !stop.load(Relaxed) => {
                         tracing::warn!(%error, "no snapshot of what is followed; it will be tried again");
                     }
-                    _ => {}
+                    _ => copies.look(&told),
                 }
                 std::thread::park_timeout(KEEP_EVERY);
             }
         };
-        Ok(Housekeeper { stop, thread: Some(spawn("housekeeper", work)?) })
+        Ok(Housekeeper { asked, thread: Some(spawn("housekeeper", work)?) })
+    }
+
+    /// Hands the files beside the journal over, where they are wanted. They are newer than the snapshot.
+    fn hand_files(&self, data: &Path) {
+        if !self.asked.wants.swap(false, Relaxed) {
+            return;
+        }
+        match base::files(data) {
+            Ok(files) => {
+                *self.asked.files.lock().unwrap_or_else(PoisonError::into_inner) = Some(files);
+                self.thread.iter().for_each(|thread| thread.thread().unpark());
+            }
+            Err(error) => {
+                tracing::warn!(%error, "no base copy: this folder's files cannot be read")
+            }
+        }
+    }
+}
+
+impl Copies {
+    /// Puts a copy of the newest snapshot beside the log, once the files are there that go with it.
+    fn look(&mut self, asked: &Asked) {
+        let files = asked.files.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let newest = base::newest(&self.journal);
+        if newest <= self.put {
+            return;
+        }
+        let Some(files) = files else { return asked.wants.store(true, Relaxed) };
+        let is_over = || asked.stop.load(Relaxed);
+        let put = (self.connect)().map_err(|error| error.to_string()).and_then(|mut log| {
+            base::put(&mut log, &self.journal, (newest, self.maker), &files, &is_over)
+        });
+        match put {
+            Ok(trimmed) => {
+                self.put = newest;
+                tracing::info!(record = newest - 1, trimmed, "a base copy is beside the log");
+            }
+            Err(_) if is_over() => {}
+            Err(error) => {
+                tracing::warn!(
+                    error,
+                    "no base copy beside the log, which is not trimmed; it is tried again"
+                );
+            }
+        }
     }
 }
 
 impl Drop for Housekeeper {
     fn drop(&mut self) {
-        self.stop.store(true, Relaxed);
+        self.asked.stop.store(true, Relaxed);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
             let _ = thread.join();

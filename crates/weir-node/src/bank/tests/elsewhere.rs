@@ -13,9 +13,10 @@ use vault::{
 };
 use vault_store::{Carrier, KeyFile, Options, TravellingFile};
 
-use super::super::recover::ReadBack;
+use super::super::recover::{ReadBack, put_into};
 use super::*;
-use crate::cluster::Standby;
+use crate::bank::warm::Connect;
+use crate::cluster::{Keep as Side, Standby, heal_in};
 use crate::in_force::{Digest, FileInForce, copy_of, message, name, put_in};
 use crate::rooms::carrier;
 
@@ -461,8 +462,13 @@ fn standby(engine: &Memory, data: &tempfile::TempDir) -> Warm {
     Warm::new(read, log_of(engine, 1))
         .with_rooms(&config)
         .unwrap()
-        .with_housekeeper(&config)
+        .with_housekeeper(&config, connect(engine))
         .unwrap()
+}
+
+fn connect(engine: &Memory) -> Connect {
+    let engine = engine.clone();
+    Box::new(move || Ok(log_of(&engine, 1)))
 }
 
 fn config_in(data: &tempfile::TempDir) -> Config {
@@ -598,4 +604,184 @@ fn a_standby_without_a_disk_says_so_and_is_no_bank_and_one_that_finds_another_st
     assert!(!one.is_alone(false).unwrap(), "another one is the bank");
     assert!(one.is_alone(false).unwrap());
     drop(bank);
+}
+
+/// Is there less in the log than there was?
+fn is_trimmed(engine: &Memory) -> bool {
+    log_of(engine, 1).read_on(&mut |_, _| ControlFlow::Continue(())).is_err()
+}
+
+fn begin_on(engine: &Memory, data: &tempfile::TempDir) -> Result<Warm, StartError> {
+    Warm::cold(&config_in(data), Permits::default(), 1, &[], log_of(engine, 1))
+}
+
+#[test]
+fn a_log_is_trimmed_and_a_node_that_has_less_begins_from_a_base_copy() {
+    let (engine, data, behind) = (engine(), empty(), empty());
+    let mut bank = node(&engine, empty()).unwrap();
+    bank.configure_with(BUDGET);
+    let hold = bank.hold();
+    bank.up.try_send(settle(hold, hold.deadline_ms - 1)).unwrap();
+    assert_eq!(bank.until(Bench::resolved), Verdict::Settled);
+    let spent = settled(&bank);
+    let line = |at: u64| format!(r#"{{"away":{{"at_ms":{at},"ids":[7]}}}}"#);
+    carry(&mut bank, &line(1));
+    while !standby(&engine, &behind).follow().unwrap().is_even {}
+    let mut lines = vec![line(1)];
+    // Each start of a standby makes one more snapshot, and a copy of it.
+    while !is_trimmed(&engine) {
+        lines.push(line(lines.len() as u64 + 1));
+        carry(&mut bank, lines.last().unwrap());
+        let (before, mut warm) = (copies(&engine), standby(&engine, &data));
+        limited(&mut bank, 200 + lines.len() as u64);
+        let end = Clock::now() + PATIENCE;
+        while copies(&engine) == before && lines.len() > 3 {
+            assert!(Clock::now() < end, "no copy of {before:?}");
+            warm.follow().unwrap();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        while !warm.follow().unwrap().is_even {}
+    }
+    assert_eq!(copies(&engine).len(), 2);
+    lines.push(line(99));
+    carry(&mut bank, &line(99));
+    let mut warm = standby(&engine, &data);
+    while !warm.follow().unwrap().is_even {}
+    let books = warm.digest();
+    drop(warm);
+    // An empty folder, one whose journal ends before the log begins, and one where an earlier try was cut.
+    let cut = empty();
+    std::fs::create_dir_all(cut.path().join("base-making/journal/x")).unwrap();
+    for folder in [&empty(), &behind, &cut] {
+        assert_eq!(begin_on(&engine, folder).unwrap().digest(), books);
+        assert_eq!(edits_in(folder.path()), lines);
+        let names = std::fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().file_name());
+        let aside: Vec<_> =
+            names.filter(|name| name.to_string_lossy().starts_with("before-base-")).collect();
+        assert_eq!((aside.len(), folder.path().join("base-making").exists()), (1, false));
+    }
+    // Killed after the copy was whole, and before all of it was in its place.
+    let (whole, journal) = (cut.path().join("base-whole"), cut.path().join("journal"));
+    std::fs::create_dir(&whole).unwrap();
+    std::fs::rename(&journal, whole.join("journal")).unwrap();
+    std::fs::create_dir(&journal).unwrap();
+    assert_eq!(begin_on(&engine, &cut).unwrap().digest(), books);
+    assert!(!whole.exists());
+    // A disk that does not take it.
+    let full = empty();
+    std::fs::write(full.path().join("base-making"), b"").unwrap();
+    let refused = begin_on(&engine, &full).err().unwrap();
+    assert!(matches!(&refused, StartError::Log(error) if error.is_disk()), "{refused}");
+    // Money: the token of before settles again, and is booked once.
+    drop(bank);
+    let mut next = node(&engine, empty()).unwrap();
+    next.configure_with(BUDGET);
+    next.up.try_send(settle(hold, hold.deadline_ms - 1)).unwrap();
+    assert_eq!(next.until(Bench::resolved), Verdict::Settled);
+    assert_eq!(settled(&next), spent);
+    // Without any copy an empty folder begins nothing.
+    log_of(&engine, 1).keep_only("copy", &|_| false).unwrap();
+    let lost = begin_on(&engine, &empty()).err().unwrap().to_string();
+    assert!(lost.contains("no base copy reaches that record"), "{lost}");
+}
+
+fn copies(engine: &Memory) -> Vec<String> {
+    log_of(engine, 1).all_kept("copy").unwrap()
+}
+
+/// The books of a folder's own journal.
+fn own_books(data: &tempfile::TempDir) -> u64 {
+    ReadBack::of(&config_in(data), Permits::default(), 1, &[], true).unwrap().0.bank.digest()
+}
+
+/// A log that is made anew has what the folder has.
+fn made_anew(engine: &Memory, data: &tempfile::TempDir) {
+    assert_eq!(engine.entries(), 0);
+    log_of(engine, 1).create().unwrap();
+    put_into(&config_in(data), log_of(engine, 1)).unwrap();
+}
+
+#[test]
+fn of_two_histories_the_one_that_is_named_stays_and_the_other_one_is_kept_aside() {
+    for keep in [Side::Log, Side::Disk] {
+        let engine = engine();
+        let mut first = node(&engine, empty()).unwrap();
+        limited(&mut first, 100);
+        let shared = engine.entries();
+        for limit in 200..203 {
+            limited(&mut first, limit);
+        }
+        let Bench { thread, data, .. } = first;
+        drop(thread);
+        // The engine lost that, and another node went on.
+        engine.cut(shared);
+        let mut second = node(&engine, empty()).unwrap();
+        limited(&mut second, 300);
+        let Bench { thread, data: other, .. } = second;
+        drop(thread);
+        let fork = begin_on(&engine, &data).err().unwrap().to_string();
+        assert!(fork.contains("two histories") && fork.contains("weir cluster heal"), "{fork}");
+        let mut config = config_in(&data);
+        config.cluster.takeover_ms = 1;
+        let [of_log, of_disk] = [own_books(&other), own_books(&data)];
+        assert_ne!(of_log, of_disk);
+        let heal = |keep| heal_in(&config, log_of(&engine, 1), keep);
+        let shown = heal(None).unwrap();
+        let (log, disk) = (shown.found.log.unwrap(), shown.found.disk);
+        assert_eq!((shown.aside, &disk.runs[..], log.runs[0].0), (None, &[][..], 2));
+        assert!(disk.records >= 3 && log.records >= 2, "{disk:?} {log:?}");
+        assert!(begin_on(&engine, &data).is_err(), "nothing was changed");
+        let aside = heal(Some((keep, "a test"))).unwrap().aside.unwrap();
+        if keep == Side::Disk {
+            made_anew(&engine, &data);
+        }
+        let (kept, lost) = if keep == Side::Log { (of_log, of_disk) } else { (of_disk, of_log) };
+        assert_eq!(begin_on(&engine, &data).unwrap().digest(), kept);
+        assert_eq!(begin_on(&engine, &empty()).unwrap().digest(), kept);
+        assert!(std::fs::read_to_string(aside.join("why")).unwrap().contains("a test"));
+        // What was not kept is a journal that is read like any other.
+        let there = empty();
+        std::fs::rename(aside.join("journal"), there.path().join("journal")).unwrap();
+        assert_eq!(own_books(&there), lost);
+        // The other node: the same history goes on, and another one begins anew from the log.
+        if keep == Side::Disk {
+            assert!(begin_on(&engine, &other).is_err());
+            heal_in(&config_in(&other), log_of(&engine, 1), Some((Side::Log, "b"))).unwrap();
+        }
+        assert_eq!(begin_on(&engine, &other).unwrap().digest(), kept);
+    }
+}
+
+#[test]
+fn a_log_that_is_gone_begins_anew_from_a_disk_that_does_not_reach_back_either() {
+    let (engine, data) = (engine(), empty());
+    let mut bank = node(&engine, empty()).unwrap();
+    for limit in 200..204 {
+        limited(&mut bank, limit);
+        while !standby(&engine, &data).follow().unwrap().is_even {}
+    }
+    drop(bank);
+    let journal = data.path().join("journal");
+    let end = Clock::now() + PATIENCE;
+    while crate::base::newest(&journal) == 0 {
+        assert!(Clock::now() < end, "no snapshot");
+        drop(standby(&engine, &data));
+    }
+    let books = own_books(&data);
+    std::fs::remove_file(journal.join("segment-0000000001.weir")).unwrap();
+    log_of(&engine, 1).remove().unwrap();
+    let gone = begin_on(&engine, &data).err().unwrap().to_string();
+    assert!(gone.contains("there is no such stream") && gone.contains("cluster heal"), "{gone}");
+    let mut config = config_in(&data);
+    config.cluster.takeover_ms = 1;
+    let heal = |keep| heal_in(&config, log_of(&engine, 1), Some((keep, "it was deleted")));
+    assert!(heal(Side::Log).is_err());
+    assert_eq!(heal(Side::Disk).unwrap().found.log, None);
+    made_anew(&engine, &data);
+    let warm = begin_on(&engine, &data).unwrap();
+    assert_eq!(warm.digest(), books);
+    begun(warm, &data).unwrap();
+    // Another node needs a base copy, which the next standby makes.
+    let none = begin_on(&engine, &empty()).err().unwrap().to_string();
+    assert!(none.contains("no base copy reaches that record"), "{none}");
 }

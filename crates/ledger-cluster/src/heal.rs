@@ -1,0 +1,160 @@
+//! Two histories, or a log that is gone: what a person is shown, who decides then. Nothing is decided here, and nothing is deleted that was not written
+//! elsewhere before.
+
+use std::ops::ControlFlow;
+
+use ledger::Record;
+use ledger_journal::files::Folder;
+use ledger_journal::{Group, Log, Position, Writer, segment_head, segments};
+
+use crate::engine::Ask;
+use crate::{CatchUpError, ClusterError, ClusterLog, Engine, LogFault, NodeLog};
+
+/// What one of two histories has behind the last place that both have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct History {
+    /// Records.
+    pub records: u64,
+    /// Bookings of spend by one hold each.
+    pub settled: u64,
+    /// Runs that began, with the machine.
+    pub runs: Vec<(u32, String)>,
+    /// The time of its last group, ms since 1970 UTC.
+    pub last_ms: u64,
+}
+
+/// Both histories.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Histories {
+    /// The last place that both have.
+    pub common: Position,
+    /// `None`: there is no such stream.
+    pub log: Option<History>,
+    /// The node's own journal.
+    pub disk: History,
+}
+
+impl History {
+    fn take(&mut self, group: &Group) -> Result<(), CatchUpError> {
+        let read = group.each_record(|record| {
+            self.records += 1;
+            match record {
+                Record::RunStarted { run, node, .. } => self.runs.push((run, node.into())),
+                Record::Resolved { amount, .. } if amount.get() > 0 => self.settled += 1,
+                _ => {}
+            }
+        });
+        self.last_ms = group.at_ms();
+        read.map_err(|fault| CatchUpError::Disk(fault.to_string()))
+    }
+}
+
+impl<F: Folder, E: Engine> NodeLog<F, E> {
+    /// Finds where log and disk part, and what each has behind that.
+    ///
+    /// # Errors
+    /// [`CatchUpError`], also where they have nothing in common.
+    pub fn compare(&mut self, folder: &F) -> Result<Histories, CatchUpError> {
+        let mut places = Vec::new();
+        let mut place = |group: &Group| {
+            if places.is_empty() {
+                places.push(*group.before());
+            }
+            places.push(*group.after());
+            Ok(())
+        };
+        self.each_on_disk(folder, 0, &mut place)?;
+        let mut disk = History::default();
+        let Some(common) = self.log().common(&places)? else {
+            self.each_on_disk(folder, 0, &mut |group| disk.take(group))?;
+            let common = places.first().copied().unwrap_or(Position::START);
+            return Ok(Histories { common, log: None, disk });
+        };
+        self.each_on_disk(folder, common.sequence, &mut |group| disk.take(group))?;
+        let (mut log, mut taken) = (History::default(), Ok(()));
+        self.log().seek(&common)?;
+        self.log().read_on(&mut |_, group| {
+            taken = log.take(group);
+            if taken.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+        taken?;
+        Ok(Histories { common, log: Some(log), disk })
+    }
+
+    /// Hands out the groups of the disk that begin with this record or behind it.
+    fn each_on_disk(
+        &mut self,
+        folder: &F,
+        from: u64,
+        each: &mut dyn FnMut(&Group) -> Result<(), CatchUpError>,
+    ) -> Result<(), CatchUpError> {
+        let damaged = |error: &dyn ToString| CatchUpError::Disk(error.to_string());
+        let first = segments(folder).map_err(|error| damaged(&error))?.first().copied();
+        let Some(first) = first else { return Ok(()) };
+        let begin = segment_head(folder, first).map_err(|error| damaged(&error))?.position;
+        let (mut at, mut failed) = (begin, Ok(()));
+        let read = self.read(&begin, &mut |entry| {
+            let taken = Group::read(entry, &at).map_err(|fault| damaged(&fault));
+            failed = taken.and_then(|group| {
+                at = *group.after();
+                if group.before().sequence >= from { each(&group) } else { Ok(()) }
+            });
+            if failed.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        read.map_err(|error| damaged(&error))?;
+        failed
+    }
+}
+
+impl<E: Engine> ClusterLog<E> {
+    /// The last of these places, rising, that the log has; `None`: there is no such stream.
+    fn common(&mut self, places: &[Position]) -> Result<Option<Position>, ClusterError> {
+        let (mut low, mut high) = (0, places.len());
+        while low < high {
+            let middle = low.midpoint(high);
+            // What was trimmed was the same.
+            match self.seek_again(&places[middle]).map_err(|error| error.fault) {
+                Ok(_) | Err(LogFault::Trimmed { .. }) => low = middle + 1,
+                Err(LogFault::Fork { .. } | LogFault::Behind { .. }) => high = middle,
+                Err(LogFault::NoStream) => return Ok(None),
+                Err(fault) => return Err(self.error(fault)),
+            }
+        }
+        let common = low.checked_sub(1).map_or(Position::START, |at| places[at]);
+        self.seek_again(&common)?;
+        Ok(Some(common))
+    }
+
+    /// Writes what the log has into a folder: all of it, or behind `common` where it was trimmed.
+    ///
+    /// # Errors
+    /// [`CatchUpError`].
+    pub fn save<F: Folder>(
+        &mut self,
+        common: &Position,
+        into: &mut dyn FnMut(Position) -> Writer<F>,
+    ) -> Result<(), CatchUpError> {
+        let extent = self.extent().map_err(|fault| self.error(fault))?;
+        let begins = if extent.first <= 1 { &Position::START } else { common };
+        self.seek_again(begins)?;
+        let (mut disk, mut copied) = (into(*begins), Ok(()));
+        self.read_on(&mut |_, group| {
+            copied = disk.copy(group);
+            if copied.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+        let sealed = copied.and_then(|()| disk.seal_copied());
+        sealed.map_err(|error| CatchUpError::Disk(error.to_string()))
+    }
+
+    /// Removes the stream, and the base copies of it.
+    ///
+    /// # Errors
+    /// [`ClusterError`].
+    pub fn remove(&mut self) -> Result<(), ClusterError> {
+        self.keep_only("copy", &|_| false)?;
+        match self.ask(&mut || Ask::Drop) {
+            Ok(_) | Err(LogFault::NoStream) => Ok(()),
+            Err(fault) => Err(self.error(fault)),
+        }
+    }
+}
