@@ -1,14 +1,20 @@
 //! Two histories, or a log that is gone: what a person is shown, who decides then. Nothing is decided here, and nothing is deleted that was not written
 //! elsewhere before.
 
+use std::fs;
 use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use ledger::Record;
 use ledger_journal::files::Folder;
-use ledger_journal::{Group, Log, Position, Writer, segment_head, segments};
+use ledger_journal::{Disk, Group, Log, Position, segment_head, segments};
 
 use crate::engine::Ask;
-use crate::{CatchUpError, ClusterError, ClusterLog, Engine, LogFault, NodeLog};
+use crate::folder::{aside, move_aside};
+use crate::{
+    BeginError, CatchUpError, ClusterError, ClusterLog, DataFolder, Engine, LogFault, NodeLog,
+};
 
 /// What one of two histories has behind the last place that both have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -126,24 +132,22 @@ impl<E: Engine> ClusterLog<E> {
     }
 
     /// Writes what the log has into a folder: all of it, or behind `common` where it was trimmed.
-    ///
-    /// # Errors
-    /// [`CatchUpError`].
-    pub fn save<F: Folder>(
+    fn save(
         &mut self,
         common: &Position,
-        into: &mut dyn FnMut(Position) -> Writer<F>,
+        folder: &DataFolder,
+        path: &Path,
     ) -> Result<(), CatchUpError> {
         let extent = self.extent().map_err(|fault| self.error(fault))?;
         let begins = if extent.first <= 1 { &Position::START } else { common };
         self.seek_again(begins)?;
-        let (mut disk, mut copied) = (into(*begins), Ok(()));
+        let failed = |error: std::io::Error| CatchUpError::Disk(error.to_string());
+        let (mut disk, mut copied) = (folder.writer(path, *begins, 1).map_err(failed)?, Ok(()));
         self.read_on(&mut |_, group| {
             copied = disk.copy(group);
             if copied.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
-        let sealed = copied.and_then(|()| disk.seal_copied());
-        sealed.map_err(|error| CatchUpError::Disk(error.to_string()))
+        copied.and_then(|()| disk.seal_copied()).map_err(failed)
     }
 
     /// Removes the stream, and the base copies of it.
@@ -157,4 +161,71 @@ impl<E: Engine> ClusterLog<E> {
             Err(fault) => Err(self.error(fault)),
         }
     }
+}
+
+/// Which of two histories stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The log's: the folder begins anew from it.
+    Log,
+    /// The folder's: the log begins anew from it.
+    Disk,
+}
+
+/// What [`heal`] found and did.
+#[derive(Debug)]
+pub struct Healed {
+    /// Both histories.
+    pub found: Histories,
+    /// Where the other one is kept from now on, in the data folder.
+    pub aside: Option<PathBuf>,
+}
+
+/// Shows where a log and a folder's journal part, and keeps the one that is named; the other one is moved aside. Where the disk is kept there is no
+/// stream then: one is to be made, and the journal put into it. `silence`: for so long no bank may append.
+///
+/// # Errors
+/// They cannot be read, a node runs, or what is to be kept cannot be.
+pub fn heal<E: Engine>(
+    mut node: NodeLog<Disk, E>,
+    disk: &Disk,
+    folder: &DataFolder,
+    keep: Option<(Side, &str)>,
+    silence: Duration,
+) -> Result<Healed, BeginError> {
+    let found = node.compare(disk)?;
+    let Some((keep, why)) = keep else { return Ok(Healed { found, aside: None }) };
+    let refused = |text: &str| Err(BeginError::Refused(text.to_string()));
+    let failed = |error: std::io::Error| CatchUpError::Disk(error.to_string());
+    let mut log = node.into_log();
+    let aside = match keep {
+        Side::Log if found.log.is_none() => {
+            return refused(
+                "there is no such stream, so there is no log to be kept: keep the disk, of the node whose journal is the longest",
+            );
+        }
+        Side::Log => move_aside(&folder.path, "before-heal").map_err(failed)?,
+        Side::Disk if found.disk.records == 0 && found.common == Position::START => {
+            return refused("this folder has no journal: there is nothing to be kept");
+        }
+        Side::Disk => {
+            let aside = aside(&folder.path, "log-before-heal");
+            if found.log.is_some() {
+                let before = log.last_entry()?;
+                std::thread::sleep(silence);
+                if log.last_entry()? != before {
+                    return refused(
+                        "a node appends to the log: stop all nodes of the cluster first",
+                    );
+                }
+                log.save(&found.common, folder, &aside.join("journal"))?;
+            }
+            log.remove()?;
+            aside
+        }
+    };
+    fs::create_dir_all(&aside).map_err(failed)?;
+    fs::write(aside.join("why"), format!("kept: {keep:?}\n{why}\n")).map_err(failed)?;
+    tracing::warn!(?keep, why, aside = %aside.display(), "one of two histories is kept");
+    Ok(Healed { found, aside: Some(aside) })
 }

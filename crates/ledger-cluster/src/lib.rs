@@ -8,6 +8,7 @@
 //! - `attest`: which settings of a stream and of a server keep what they acknowledge. No I/O.
 //! - [`NodeLog`]: what a node's journal appends to, this log first and its own disk second; a standby follows with it, and a start makes both the same.
 //! - [`Listening`], [`catch_up`] and [`begin_run`]: how a standby becomes the bank.
+//! - [`DataFolder`]: how a folder begins from one, and what a standby puts there ([`Copies`]). [`heal`]: a person keeps one of two histories.
 //! - [`Base`]: copies that a node begins from where the log was trimmed.
 //! - [`Histories`]: what a person is shown who decides between a log and a disk.
 //! - `store`: what lies beside the log, in a stream of its own: files, in sealed pieces.
@@ -20,6 +21,7 @@ mod attest;
 mod base;
 mod engine;
 mod error;
+mod folder;
 mod heal;
 mod jetstream;
 mod log;
@@ -36,7 +38,8 @@ mod verdict;
 pub use base::{Base, Packed};
 pub use engine::{AnyEngine, Ask, Engine, Reply};
 pub use error::{ClusterError, LogFault};
-pub use heal::{Histories, History};
+pub use folder::{Asked, Connect, Copies, DataFolder, newest, settle};
+pub use heal::{Healed, Histories, History, Side, heal};
 pub use jetstream::{JetStream, Servers};
 pub use log::{ClusterLog, ENTRY_BYTES_MAX, Place};
 pub use memory::{EngineFault, Memory};

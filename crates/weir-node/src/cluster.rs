@@ -1,22 +1,21 @@
 //! A log on other machines, as `[cluster]` says: what is wrong with the section, how the log is opened, and how a node stands by, which
 //! follows it meanwhile. How a run begins there is in `ledger-cluster`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use ledger_cluster::{
-    AnyEngine, BeginError, CaughtUp, ClusterLog, ClusterName, EntryKey, JetStream, Listening,
-    LogFault, NodeLog, Servers,
+    AnyEngine, BeginError, CaughtUp, ClusterLog, ClusterName, Connect, DataFolder, EntryKey,
+    JetStream, Listening, NodeLog, Servers,
 };
-use ledger_journal::{Disk, Position, Tail, Writer};
+use ledger_journal::{Disk, Writer};
 use vault::SecretKey;
 use weir_config::config::{Config, ConfigError, Takeover};
 use weir_config::paths::told;
 
 use crate::bank::recover::{ReadBack, put_into};
+use crate::bank::warm::Followed;
 pub use crate::bank::warm::Warm;
-use crate::bank::warm::{Connect, Followed};
-use crate::base;
 use crate::doors::DOORS;
 use crate::error::StartError;
 use crate::in_force::Digest;
@@ -141,9 +140,12 @@ pub fn open(config: &Config) -> Result<Option<ClusterLog<AnyEngine>>, StartError
     Ok(Some(ClusterLog::new(engine, name, config.node.id, key, &shown)))
 }
 
-fn connect(config: &Config) -> Connect {
+fn connect(config: &Config) -> Connect<AnyEngine> {
     let config = config.clone();
-    Box::new(move || Ok(open(&config)?.expect("cluster.log is set")))
+    Box::new(move || match open(&config) {
+        Ok(log) => log.ok_or_else(|| unset().to_string()),
+        Err(error) => Err(error.to_string()),
+    })
 }
 
 /// What [`init`] found and did.
@@ -182,36 +184,18 @@ pub fn init(config: &Config) -> Result<Made, StartError> {
     Ok(Made { entries, caught_up })
 }
 
-pub use ledger_cluster::{Histories, History};
-
-/// Which of two histories stays.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keep {
-    /// The log's: this folder begins anew from it.
-    Log,
-    /// This folder's: the log begins anew from it.
-    Disk,
-}
-
-/// What [`heal`] found and did.
-#[derive(Debug)]
-pub struct Healed {
-    /// Both histories.
-    pub found: Histories,
-    /// Where the other one is kept from now on, in the data folder.
-    pub aside: Option<PathBuf>,
-}
+pub use ledger_cluster::{Healed, Histories, History, Side};
 
 /// Shows where the log and the journal of the data folder part, and keeps the one that is named; the other one is moved aside.
 ///
 /// # Errors
 /// They cannot be read, a node runs, or what is to be kept cannot be.
-pub fn heal(config: &Config, keep: Option<(Keep, &str)>) -> Result<Healed, StartError> {
+pub fn heal(config: &Config, keep: Option<(Side, &str)>) -> Result<Healed, StartError> {
     let log = open(config)?.ok_or_else(unset)?;
-    let _lock = lock_data(&config.node.data_dir)?;
+    let lock = lock_data(&config.node.data_dir)?;
     let healed = heal_in(config, log, keep)?;
-    if let Some((Keep::Disk, _)) = keep {
-        drop(_lock);
+    drop(lock);
+    if let Some((Side::Disk, _)) = keep {
         init(config)?;
     }
     Ok(healed)
@@ -221,74 +205,22 @@ pub fn heal(config: &Config, keep: Option<(Keep, &str)>) -> Result<Healed, Start
 pub(crate) fn heal_in(
     config: &Config,
     log: ClusterLog<AnyEngine>,
-    keep: Option<(Keep, &str)>,
+    keep: Option<(Side, &str)>,
 ) -> Result<Healed, StartError> {
     let (read, writer) = ReadBack::of(config, Permits::default(), 1, &[], true)?;
-    let mut node = NodeLog::new(log, writer);
-    let found = node.compare(&read.disk).map_err(BeginError::from)?;
-    let Some((keep, why)) = keep else { return Ok(Healed { found, aside: None }) };
-    let data = &config.node.data_dir;
-    drop(read);
-    let aside = match keep {
-        Keep::Log if found.log.is_none() => {
-            return Err(StartError::Cluster("there is no such stream, so there is no log to be kept: keep the disk, of the node whose journal is the longest".into()));
-        }
-        Keep::Log => base::move_aside(data, "before-heal"),
-        Keep::Disk if found.disk.last_ms == 0 && found.common == Position::START => {
-            return Err(StartError::Cluster(
-                "this folder has no journal: there is nothing to be kept".into(),
-            ));
-        }
-        Keep::Disk => {
-            let mut log = node.into_log();
-            is_silent(config, &mut log)?;
-            let aside = base::aside(data, "log-before-heal");
-            if found.log.is_some() {
-                save(config, &mut log, &found.common, &aside)?;
-            }
-            log.remove().map_err(BeginError::from)?;
-            Ok(aside)
-        }
-    };
-    let failed = |source| StartError::Data { path: data.clone(), source };
-    let aside = aside.map_err(failed)?;
-    std::fs::create_dir_all(&aside).map_err(failed)?;
-    std::fs::write(aside.join("why"), format!("kept: {keep:?}\n{why}\n")).map_err(failed)?;
-    tracing::warn!(?keep, why, aside = %aside.display(), "one of two histories is kept");
-    Ok(Healed { found, aside: Some(aside) })
+    let silence = Duration::from_millis(config.cluster.takeover_ms);
+    let node = NodeLog::new(log, writer);
+    Ok(ledger_cluster::heal(node, &read.disk, &folder(config), keep, silence)?)
 }
 
-/// Does no bank append to the log?
-fn is_silent(config: &Config, log: &mut ClusterLog<AnyEngine>) -> Result<(), StartError> {
-    let mut last = || match log.last_entry() {
-        Err(error) if error.fault == LogFault::NoStream => Ok(0),
-        last => last.map_err(BeginError::from),
-    };
-    let before = last()?;
-    std::thread::sleep(Duration::from_millis(config.cluster.takeover_ms));
-    match last()? == before {
-        true => Ok(()),
-        false => Err(StartError::Cluster(
-            "a node appends to the log: stop all nodes of the cluster first".into(),
-        )),
+/// The data folder, for a log.
+pub(crate) fn folder(config: &Config) -> DataFolder {
+    DataFolder {
+        path: config.node.data_dir.clone(),
+        durability: config.journal.durability,
+        node: config.node.id,
+        segment_bytes: config.journal.segment_bytes,
     }
-}
-
-/// Writes what the log has into a folder that `weir journal` reads where it is whole.
-fn save(
-    config: &Config,
-    log: &mut ClusterLog<AnyEngine>,
-    common: &Position,
-    aside: &Path,
-) -> Result<(), StartError> {
-    let path = aside.join("journal");
-    let disk = Disk::open(&path, config.journal.durability);
-    let disk = disk.map_err(|source| StartError::Journal { path, source })?;
-    let writer = |position| {
-        let tail = Tail { position, next_segment: 1 };
-        Writer::new(disk.clone(), config.node.id, config.journal.segment_bytes, tail)
-    };
-    Ok(log.save(common, &mut { writer }).map_err(BeginError::from)?)
 }
 
 fn unset() -> StartError {

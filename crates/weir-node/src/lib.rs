@@ -13,7 +13,6 @@
 //! - [`bank`] is the bank's thread; its parts are keys, what pacing learned, reconciliation, recovery, and rows for the survey.
 //! - `messages` pass between workers and bank; [`pulse`] is written by the bank and read by others.
 //! - [`cluster`] is for a log on other machines: how a node stands by, and how a run begins there.
-//! - `base` is what a standby puts beside that log, so that it can be trimmed, and how a folder begins from it.
 //! - [`in_force`] knows which budgets file that log says is in force.
 //! - [`stages`] names what the time of a thread goes into, [`measured`] reads it.
 //! - [`whole_folder`] makes the folders of stores, whole or not at all.
@@ -25,7 +24,6 @@
 #![forbid(unsafe_code)]
 
 pub mod bank;
-mod base;
 pub mod bench;
 pub mod certificates;
 pub mod cluster;

@@ -395,6 +395,7 @@ impl Watch {
                 let digest = kept.or(self.proof.as_ref().map(FileCheck::digest));
                 if let Some((telling, digest)) = self.telling.as_mut().zip(digest)
                     && telling.in_force(digest, path.clone())
+                    && kept.is_none()
                 {
                     self.status.set_files_differ(false);
                 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use admin_client::Options;
 use clap::{Args, Subcommand};
 use weir_config::config::{self, Config, ConfigError};
-use weir_node::cluster::{Histories, History, Keep};
+use weir_node::cluster::{Histories, History, Side};
 use weir_node::doors::JUDGES;
 use weir_node::known::Permits;
 use weir_survey::{ConfigSource, Node, StartError, StoodBy};
@@ -61,20 +61,12 @@ struct ClusterStatusArgs {
 struct HealArgs {
     #[command(flatten)]
     of: InitArgs,
-    /// Which one stays
-    #[arg(long, value_name = "SIDE", requires = "why")]
-    keep: Option<Side>,
+    /// Which one stays: the log, or the journal of the data folder
+    #[arg(long, value_name = "SIDE", requires = "why", value_parser = ["log", "disk"])]
+    keep: Option<String>,
     /// The reason, for the folder of what is moved aside
     #[arg(long, value_name = "TEXT")]
     why: Option<String>,
-}
-
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Side {
-    /// The log: the data folder begins anew from it
-    Log,
-    /// The journal of the data folder: the log begins anew from it
-    Disk,
 }
 
 #[derive(Args, Debug)]
@@ -164,10 +156,8 @@ fn config_of(args: &InitArgs) -> Result<Config, String> {
 
 fn heal(args: &HealArgs, out: &mut impl Write) -> Result<(), String> {
     let config = config_of(&args.of)?;
-    let keep = args.keep.map(|side| match side {
-        Side::Log => Keep::Log,
-        Side::Disk => Keep::Disk,
-    });
+    let side = |keep: &String| if keep == "log" { Side::Log } else { Side::Disk };
+    let keep = args.keep.as_ref().map(side);
     let keep = keep.zip(args.why.as_deref());
     let healed = weir_node::cluster::heal(&config, keep).map_err(|error| error.to_string())?;
     let Histories { common, log, disk } = healed.found;

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use ledger::{Bank, Door, MemoJudge, MemoJudgement, PurseOptions};
-use ledger_cluster::{AnyEngine, At, BeginError, CaughtUp, ClusterLog, NodeLog, begin_run};
+use ledger_cluster::{AnyEngine, At, BeginError, CaughtUp, ClusterLog, NodeLog, begin_run, settle};
 use ledger_journal::{
     Disk, JournalOptions, Keep, Known, Log, ReadError, RecoverError, Report, Watermarks, Writer,
 };
@@ -19,7 +19,6 @@ use wire::journal::SCHEMA_VERSION;
 
 use super::warm::OfLog;
 use super::{Start, figures, keys, named, pacing_store};
-use crate::base;
 use crate::cluster;
 use crate::error::StartError;
 use crate::known::{self, Permits};
@@ -49,7 +48,8 @@ impl ReadBack {
         doors: &[DoorFacts],
         is_elsewhere: bool,
     ) -> Result<(ReadBack, Writer<Disk>), StartError> {
-        base::settle(&config.node.data_dir)?;
+        let data = &config.node.data_dir;
+        settle(data).map_err(|source| StartError::Data { path: data.clone(), source })?;
         let path = config.node.data_dir.join("journal");
         let known = match is_elsewhere {
             false => known::before_start(&config.node.data_dir, permits)?,

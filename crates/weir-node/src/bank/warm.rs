@@ -1,13 +1,15 @@
 //! The books of a node that stands by: its own journal, read back, and what the log on other machines has behind it.
 
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ledger::{Bank, Record};
-use ledger_cluster::{AnyEngine, BeginError, CaughtUp, ClusterLog, NodeLog, catch_up, replay};
+use ledger_cluster::{
+    AnyEngine, Asked, BeginError, CaughtUp, ClusterLog, Connect, Copies, NodeLog, catch_up, replay,
+};
 use ledger_journal::snapshot::advance;
 use ledger_journal::{Disk, Group, JournalOptions, Keep, Log, Writer};
 use probe::NodeClock;
@@ -17,7 +19,7 @@ use weir_door::thread::spawn;
 
 use super::Start;
 use super::recover::ReadBack;
-use crate::base;
+use crate::cluster;
 use crate::error::StartError;
 use crate::in_force::{Copy, Digest};
 use crate::known::Permits;
@@ -68,9 +70,6 @@ pub struct Warm {
     /// The files beside the journal were found to be as the log says.
     settled: bool,
 }
-
-/// Opens the log once more, for another thread.
-pub(crate) type Connect = Box<dyn Fn() -> Result<ClusterLog<AnyEngine>, StartError> + Send>;
 
 /// How a follower stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,7 +122,7 @@ impl Warm {
         // Nobody has the files any more.
         drop((read, of_log, housekeeper));
         let mut log = node.into_log();
-        base::begin(config, &mut log)?;
+        cluster::folder(config).begin(&mut log).map_err(BeginError::from)?;
         let read = ReadBack::of(config, permits, workers, doors, true)?;
         Warm::new(read, log).with_rooms(config)
     }
@@ -140,17 +139,12 @@ impl Warm {
     pub(crate) fn with_housekeeper(
         mut self,
         config: &Config,
-        connect: Connect,
+        connect: Connect<AnyEngine>,
     ) -> Result<Warm, StartError> {
         let options = self.read.journal(config, Arc::default(), None);
         let (disk, data) = (self.read.disk.clone(), &config.node.data_dir);
-        let node = crate::cluster::node_name(config).unwrap_or_default();
-        let copies = Copies {
-            journal: data.join("journal"),
-            maker: crc32c::crc32c(node.as_bytes()).into(),
-            connect,
-            put: 0,
-        };
+        let node = cluster::node_name(config).unwrap_or_default();
+        let copies = Copies::new(data, crc32c::crc32c(node.as_bytes()).into(), connect);
         self.housekeeper = Some(Housekeeper::start(disk, options, copies)?);
         Ok(self)
     }
@@ -235,29 +229,11 @@ struct Housekeeper {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the housekeeper's thread and the one that follows say to each other.
-#[derive(Default)]
-struct Asked {
-    stop: AtomicBool,
-    /// The files beside the journal are wanted.
-    wants: AtomicBool,
-    files: Mutex<Option<base::Files>>,
-}
-
-/// Where copies are made of, and put.
-struct Copies {
-    journal: PathBuf,
-    maker: u64,
-    connect: Connect,
-    /// The newest one that was tried.
-    put: u64,
-}
-
 impl Housekeeper {
     fn start(
         disk: Disk,
         options: JournalOptions,
-        mut copies: Copies,
+        mut copies: Copies<AnyEngine>,
     ) -> Result<Housekeeper, StartError> {
         let asked = Arc::new(Asked::default());
         let told = Arc::clone(&asked);
@@ -279,48 +255,10 @@ impl Housekeeper {
         Ok(Housekeeper { asked, thread: Some(spawn("housekeeper", work)?) })
     }
 
-    /// Hands the files beside the journal over, where they are wanted. They are newer than the snapshot.
+    /// Hands the files beside the journal over, where they are wanted.
     fn hand_files(&self, data: &Path) {
-        if !self.asked.wants.swap(false, Relaxed) {
-            return;
-        }
-        match base::files(data) {
-            Ok(files) => {
-                *self.asked.files.lock().unwrap_or_else(PoisonError::into_inner) = Some(files);
-                self.thread.iter().for_each(|thread| thread.thread().unpark());
-            }
-            Err(error) => {
-                tracing::warn!(%error, "no base copy: this folder's files cannot be read")
-            }
-        }
-    }
-}
-
-impl Copies {
-    /// Puts a copy of the newest snapshot beside the log, once the files are there that go with it.
-    fn look(&mut self, asked: &Asked) {
-        let files = asked.files.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let newest = base::newest(&self.journal);
-        if newest <= self.put {
-            return;
-        }
-        let Some(files) = files else { return asked.wants.store(true, Relaxed) };
-        let is_over = || asked.stop.load(Relaxed);
-        let put = (self.connect)().map_err(|error| error.to_string()).and_then(|mut log| {
-            base::put(&mut log, &self.journal, (newest, self.maker), &files, &is_over)
-        });
-        match put {
-            Ok(trimmed) => {
-                self.put = newest;
-                tracing::info!(record = newest - 1, trimmed, "a base copy is beside the log");
-            }
-            Err(_) if is_over() => {}
-            Err(error) => {
-                tracing::warn!(
-                    error,
-                    "no base copy beside the log, which is not trimmed; it is tried again"
-                );
-            }
+        if self.asked.hand(data) {
+            self.thread.iter().for_each(|thread| thread.thread().unpark());
         }
     }
 }

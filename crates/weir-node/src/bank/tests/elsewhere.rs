@@ -4,7 +4,7 @@ use std::io;
 use std::ops::ControlFlow;
 use std::sync::Mutex;
 
-use ledger_cluster::{CaughtUp, ClusterName, EngineFault, EntryKey, Memory};
+use ledger_cluster::{CaughtUp, ClusterName, Connect, EngineFault, EntryKey, Memory};
 use ledger_journal::{Durability, Group, Keep, Log, NotAppended, Position, ReadError};
 use probe::Lease;
 use vault::{
@@ -15,8 +15,7 @@ use vault_store::{Carrier, KeyFile, Options, TravellingFile};
 
 use super::super::recover::{ReadBack, put_into};
 use super::*;
-use crate::bank::warm::Connect;
-use crate::cluster::{Keep as Side, Standby, heal_in};
+use crate::cluster::{Side, Standby, heal_in};
 use crate::in_force::{Digest, FileInForce, copy_of, message, name, put_in};
 use crate::rooms::carrier;
 
@@ -466,7 +465,7 @@ fn standby(engine: &Memory, data: &tempfile::TempDir) -> Warm {
         .unwrap()
 }
 
-fn connect(engine: &Memory) -> Connect {
+fn connect(engine: &Memory) -> Connect<AnyEngine> {
     let engine = engine.clone();
     Box::new(move || Ok(log_of(&engine, 1)))
 }
@@ -763,7 +762,7 @@ fn a_log_that_is_gone_begins_anew_from_a_disk_that_does_not_reach_back_either() 
     drop(bank);
     let journal = data.path().join("journal");
     let end = Clock::now() + PATIENCE;
-    while crate::base::newest(&journal) == 0 {
+    while ledger_cluster::newest(&journal) == 0 {
         assert!(Clock::now() < end, "no snapshot");
         drop(standby(&engine, &data));
     }
