@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use ledger::{Bank, Door, MemoJudge, MemoJudgement, PurseOptions};
+use ledger::{Bank, Door, MemoJudge, MemoJudgement, NODE_BYTES_MAX, PurseOptions};
 use ledger_cluster::{AnyEngine, At, BeginError, CaughtUp, ClusterLog, NodeLog, begin_run, settle};
 use ledger_journal::{
     Disk, JournalOptions, Keep, Known, Log, ReadError, RecoverError, Report, Watermarks, Writer,
@@ -317,13 +317,32 @@ fn journal_options(
     }
 }
 
+/// What the record of a run says of its machine: the name, and which start of it this is. Two nodes of one name that begin within a millisecond would
+/// write the same bytes else, and each would take the other one's record for its own.
+fn of_start(name: String) -> Box<str> {
+    let start = keys::random().unwrap_or_default();
+    let name = &name[..name.floor_char_boundary(NODE_BYTES_MAX - START_LETTERS)];
+    format!("{name}#{:08x}", u32::from_le_bytes([start[0], start[1], start[2], start[3]])).into()
+}
+
+/// The name alone.
+pub(crate) fn machine(node: &str) -> &str {
+    let start = node.len().checked_sub(START_LETTERS).and_then(|at| node.split_at_checked(at));
+    start.filter(|(_, start)| start.starts_with('#')).map_or(node, |(name, _)| name)
+}
+
+/// `#` and 8 digits.
+const START_LETTERS: usize = 9;
+
 fn bank_options(config: &Config, workers: usize, is_elsewhere: bool) -> ledger::Options {
     let (l, c) = (&config.ledger, &config.cluster);
     let purses = PurseOptions { node: config.node.id, hold_ms: l.hold_ms };
     ledger::Options {
         lease_ms: if is_elsewhere { c.lease_ms } else { 0 },
         clock_error_ms: c.clock_error_ms,
-        node: cluster::node_name(config).filter(|_| is_elsewhere).unwrap_or_default().into(),
+        node: cluster::node_name(config)
+            .filter(|_| is_elsewhere)
+            .map_or_else(Box::default, of_start),
         workers: u16::try_from(workers).unwrap_or(u16::MAX),
         hold_ms_max: purses.hold_ms_max(),
         billing_ms: l.billing_ms,
@@ -340,5 +359,22 @@ fn bank_options(config: &Config, workers: usize, is_elsewhere: bool) -> ledger::
         answers_max: config.spend.keys_max,
         answers_kept_ms: config.spend.keys_keep_s * 1_000,
         ..ledger::Options::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_starts_of_one_name_write_different_records_and_the_name_is_told() {
+        let long = "\u{e4}".repeat(NODE_BYTES_MAX);
+        for (name, told) in [("a", "a"), ("a#b", "a#b"), ("", ""), (&long, &long[..54])] {
+            let [one, other] = [(); 2].map(|()| of_start(name.into()));
+            assert!(one != other && one.len() <= NODE_BYTES_MAX, "{one}");
+            assert_eq!([machine(&one), machine(&other)], [told; 2]);
+        }
+        // As earlier versions wrote it.
+        assert_eq!([machine("a"), machine("eu-west-node")], ["a", "eu-west-node"]);
     }
 }

@@ -18,7 +18,7 @@ use weir_door::DoorFacts;
 use weir_door::thread::spawn;
 
 use super::Start;
-use super::recover::ReadBack;
+use super::recover::{ReadBack, machine};
 use crate::cluster;
 use crate::error::StartError;
 use crate::in_force::{Copy, Digest};
@@ -48,7 +48,7 @@ impl OfLog {
                 rooms.take(&record);
             }
             if let Record::RunStarted { run, node, .. } = record {
-                self.bank = Some((node, run));
+                self.bank = Some((machine(&node).into(), run));
             }
         }
         Ok(())
