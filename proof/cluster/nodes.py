@@ -77,8 +77,10 @@ class Servers:
             server.wait()
             self.running[at] = None
 
-    def leader(self, stream: str) -> int:
-        def found() -> int | None:
+    def stream(self, stream: str) -> dict[str, Any]:
+        """What a server says of a stream that has a leader."""
+
+        def found() -> dict[str, Any] | None:
             for port in self.monitors:
                 try:
                     page = json.load(urllib.request.urlopen(f"http://127.0.0.1:{port}/jsz?streams=true", timeout=2))
@@ -86,11 +88,14 @@ class Servers:
                     continue
                 for account in page.get("account_details", []):
                     for one in account.get("stream_detail", []):
-                        if one["name"] == stream and (name := one["cluster"].get("leader")):
-                            return int(name[1:])
+                        if one["name"] == stream and one["cluster"].get("leader"):
+                            return dict(one)
             return None
 
         return until("a leader", found)
+
+    def leader(self, stream: str) -> int:
+        return int(self.stream(stream)["cluster"]["leader"][1:])
 
 
 class Node:
@@ -102,12 +107,13 @@ class Node:
         self.spend = ""
         self.process: subprocess.Popen[bytes] | None = None
 
-    def start(self, takeover: str = "auto") -> None:
+    def start(self, takeover: str = "auto", budgets: str = "budgets.jsonl") -> None:
         any_port = [part for door in ("batch", "openrtb", "spend", "admin") for part in (f"--{door}", "127.0.0.1:0")]
         command = [self.weir, "run", "--config", str(self.folder / "weir.toml"), "--log", self.log, "--data", str(self.data)]
         self.spend = ""
         with self.out.open("wb") as out, (self.folder / f"{self.name}.err").open("ab") as err:
             env = os.environ | {"WEIR_CLUSTER__NODE": self.name, "WEIR_CLUSTER__TAKEOVER": takeover}
+            env["WEIR_BUDGETS__FILE"] = str(self.folder / budgets)
             self.process = subprocess.Popen(command + any_port, stdout=out, stderr=err, env=env)
 
     def lines(self) -> dict[str, str]:
@@ -149,6 +155,11 @@ class Node:
             return True if found["position"]["entry"] > 0 and found["lag_ms"] < 500 else None
 
         until(f"{self.name}: no lag", is_even)
+
+    def differs(self) -> bool:
+        """Is its budgets file another one than the one in force?"""
+        with urllib.request.urlopen(f"{self.lines()['admin']}metrics", timeout=5) as answer:
+            return "\nweir_cluster_files_differ 1\n" in answer.read().decode()
 
     def cluster(self) -> dict[str, Any]:
         with urllib.request.urlopen(f"{self.lines()['admin']}v1/cluster", timeout=5) as answer:
@@ -223,6 +234,7 @@ class Stage:
         (folder / "weir.toml").write_text(
             f'[cluster]\nlog_monitors = {json.dumps(monitors)}\nsecret_file = "{secret}"\nlease_ms = {LEASE_MS}\n'
             f'[keys]\nlisten = ""\n[budgets]\nfile = "{folder}/budgets.jsonl"\n'
+            "[journal]\nsegment_bytes = 4194304\nsnapshot_bytes = 1048576\n"
         )
         lines = (f'{{"id":{at},"name":"b{at}","unit":"USD","limit":"1000000"}}\n' for at in range(1, budgets + 1))
         (folder / "budgets.jsonl").write_text("".join(lines))
@@ -292,7 +304,9 @@ def everything(stage: Stage) -> None:
     callers.go_on()
     stage.row("the bank is killed, and its disk is gone", began)
     callers.audit(b)
-    a.start()
+    # Its own file would leave nothing to be spent.
+    (a.folder / "other.jsonl").write_text('{"id":1,"name":"b1","unit":"USD","limit":"0.01"}\n')
+    a.start(budgets="other.jsonl")
     a.follows()
     began = time.monotonic()
     b.signal(signal.SIGSTOP)
@@ -303,6 +317,11 @@ def everything(stage: Stage) -> None:
     b.spend = ""
     callers.go_on()
     stage.row("the bank stands still for longer than its lease", began)
+    kept = (a.data / "budgets-in-force.jsonl").read_bytes()
+    assert a.differs() and kept == (a.folder / "budgets.jsonl").read_bytes(), a.tail()
+    (a.folder / "other.jsonl").write_bytes(kept)
+    until("the file in force", lambda: None if a.differs() else True)
+    print("its heir had another budgets file: the one in force went on, until it was copied", flush=True)
     shutil.rmtree(b.data)
     b.start()
     b.follows()
@@ -342,7 +361,27 @@ def everything(stage: Stage) -> None:
         servers.start(at)
     callers.go_on()
     stage.row("all servers are killed", began)
-    stage.audit(a)
+
+    def is_trimmed() -> bool | None:
+        # Each start of a standby puts a copy of its newest snapshot beside the log.
+        b.start()
+        b.follows()
+        callers.go_on()
+        time.sleep(2)
+        b.signal(signal.SIGKILL)
+        b.ends()
+        return True if servers.stream("WEIR_weir")["state"]["first_seq"] > 1 else None
+
+    until("a trimmed log", is_trimmed)
+    shutil.rmtree(b.data)
+    b.start()
+    b.follows()
+    assert "it begins anew from a base copy" in (b.folder / "b.err").read_text(), b.tail()
+    first = servers.stream("WEIR_weir")["state"]["first_seq"]
+    print(f"the log was trimmed, it begins with entry {first}; an empty node began from a base copy", flush=True)
+    stage.stop(a, b)
+    callers.go_on()
+    stage.audit(b)
 
 
 def demo(stage: Stage) -> None:
