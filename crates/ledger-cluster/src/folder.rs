@@ -122,22 +122,29 @@ pub struct Copies<E> {
     connect: Connect<E>,
     /// The newest one that is there.
     put: u64,
+    /// The one that files were asked for.
+    wanted: u64,
 }
 
 impl<E: Engine> Copies<E> {
-    /// Of a data folder; `maker` tells the nodes apart.
+    /// Of a data folder; `maker` tells processes apart, whatever their nodes are called.
     pub fn new(data: &Path, maker: u64, connect: Connect<E>) -> Copies<E> {
-        Copies { journal: data.join("journal"), maker, connect, put: 0 }
+        Copies { journal: data.join("journal"), maker, connect, put: 0, wanted: 0 }
     }
 
     /// Puts a copy of the newest snapshot beside the log, once the files are there that go with it.
     pub fn look(&mut self, asked: &Asked) {
         let files = asked.files.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let newest = newest(&self.journal);
-        if newest <= self.put {
+        let Some(files) = files else {
+            let newest = newest(&self.journal);
+            if newest > self.put {
+                self.wanted = newest;
+                asked.wants.store(true, Relaxed);
+            }
             return;
-        }
-        let Some(files) = files else { return asked.wants.store(true, Relaxed) };
+        };
+        // A snapshot that was made since may be newer than the files.
+        let newest = self.wanted;
         let is_over = || asked.stop.load(Relaxed);
         let (journal, of) = (&self.journal, (newest, self.maker));
         let put = (self.connect)().and_then(|mut log| put(&mut log, journal, of, &files, &is_over));

@@ -17,8 +17,8 @@ use weir_config::config::Config;
 use weir_door::DoorFacts;
 use weir_door::thread::spawn;
 
-use super::Start;
 use super::recover::{ReadBack, machine};
+use super::{Start, keys};
 use crate::cluster;
 use crate::error::StartError;
 use crate::in_force::{Copy, Digest};
@@ -143,8 +143,8 @@ impl Warm {
     ) -> Result<Warm, StartError> {
         let options = self.read.journal(config, Arc::default(), None);
         let (disk, data) = (self.read.disk.clone(), &config.node.data_dir);
-        let node = cluster::node_name(config).unwrap_or_default();
-        let copies = Copies::new(data, crc32c::crc32c(node.as_bytes()).into(), connect);
+        let maker = (u128::from_le_bytes(keys::random()?) >> 64).try_into().unwrap_or(0);
+        let copies = Copies::new(data, maker, connect);
         self.housekeeper = Some(Housekeeper::start(disk, options, copies)?);
         Ok(self)
     }

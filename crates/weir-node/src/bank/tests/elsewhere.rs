@@ -490,11 +490,7 @@ fn begun(warm: Warm, data: &tempfile::TempDir) -> Result<u64, StartError> {
 
 /// The books that a node has which begins on this folder now.
 fn cold(engine: &Memory, data: &tempfile::TempDir) -> u64 {
-    let log = log_of(engine, 1);
-    let read = ReadBack::of(&config_in(data), Permits::default(), 1, &[], true).unwrap();
-    let mut warm = Warm::new(read, log);
-    warm.catch_up().unwrap();
-    warm.digest()
+    begin_on(engine, data).unwrap().digest()
 }
 
 #[test]
