@@ -63,8 +63,6 @@ impl TimeLeft {
 /// One request's desk.
 pub(super) struct BidDesk<'a> {
     pub(super) campaign_index: &'a CampaignIndex,
-    /// Slots of the ledger by slots of the campaign index.
-    pub(super) slots: &'a [u32],
     pub(super) money: Money<'a>,
     pub(super) profiles: &'a Profiles,
     pub(super) profile: &'a Profile,
@@ -91,13 +89,13 @@ pub(super) struct BidDesk<'a> {
 /// Takes back what was set aside for a bid that does not leave.
 pub(super) fn give_back(
     held: &Held,
-    slots: &[u32],
+    campaign_index: &CampaignIndex,
     money: &mut Money<'_>,
     profiles: &Profiles,
     viewer: Viewer,
 ) {
     let Some(hold) = &held.hold else { return };
-    money.undo(slots[held.choice.slot as usize], hold);
+    money.undo(campaign_index.index().place(held.choice.slot), hold);
     if let Viewer::Known(user) = viewer {
         profiles.release(user, hold_id(hold));
     }
@@ -141,7 +139,7 @@ impl BidDesk<'_> {
     }
 
     fn ledger_slot(&self, slot: u32) -> u32 {
-        self.slots[slot as usize]
+        self.campaign_index.index().place(slot)
     }
 
     /// Can a cap of the campaign or of one of its creatives be reached? Where none can, neither is touched.
@@ -268,7 +266,7 @@ impl BidContext for BidDesk<'_> {
         };
         let Some(at) = self.held.iter().position(same) else { return };
         let held = self.held.remove(at);
-        give_back(&held, self.slots, &mut self.money, self.profiles, self.viewer);
+        give_back(&held, self.campaign_index, &mut self.money, self.profiles, self.viewer);
     }
 
     fn peek_price(&self, bidder: Bidder, bid: Price) -> Result<Price, Reason> {

@@ -701,7 +701,6 @@ impl BidGate<'_> {
         let id_hash = id_hash(request.id);
         let mut desk = BidDesk {
             campaign_index,
-            slots: &snapshot.purses,
             money,
             profiles,
             profile,
@@ -787,7 +786,7 @@ impl BidGate<'_> {
             let same_pod = || lists.group(held[place].choice.impression) == group;
             if place == at || group.is_some() && same_pod() {
                 let held = held.remove(place);
-                give_back(&held, &snapshot.purses, &mut money, &openrtb.profiles, *viewer);
+                give_back(&held, &snapshot.campaign_index, &mut money, &openrtb.profiles, *viewer);
             }
         }
     }

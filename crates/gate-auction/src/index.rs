@@ -1,5 +1,7 @@
 //! The snapshot: all campaigns in the order of what they can bid, and who wants what.
 
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
 use money::CurrencyCode;
 use table::{Map, Secret, spread};
 
@@ -20,7 +22,7 @@ const EVERY_SIZE: (u16, u16) = (u16::MAX, u16::MAX);
 
 /// What every campaign is asked for: one cache line. Those with the highest bounds lie side by side, and most auctions
 /// read no others.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Entry {
     pub(crate) bid: Price,
@@ -28,6 +30,17 @@ pub(crate) struct Entry {
     pub(crate) seat: u32,
     pub(crate) advertiser: u32,
     pub(crate) span: Span,
+    /// The caller's.
+    note: Note,
+    place: AtomicU32,
+}
+
+/// Words of a caller's own about a campaign, in the line that its candidates are asked from.
+pub type Note = [u32; 5];
+
+/// What few candidates are asked for.
+#[derive(Clone, Copy, Debug)]
+struct Starts {
     /// Where its creatives begin.
     creatives: u32,
     /// Where what it wants begins; it ends where the next one's begins.
@@ -74,7 +87,8 @@ pub struct Index {
     pub(crate) currency: CurrencyCode,
     ids: Vec<u64>,
     entries: Vec<Entry>,
-    /// The highest that a campaign's modifiers can make of its bid. Slots are in this order, and eight of a line are looked at in turn.
+    starts: Vec<Starts>,
+    /// The highest that a campaign's modifiers can make of its bid. Slots are in this order.
     bounds: Vec<Price>,
     /// Segments for which some campaign modifies its bid.
     pub(crate) modified: KeySet,
@@ -131,9 +145,36 @@ impl Index {
     /// The creatives of a slot, in the order of the campaign; empty where there is no such slot.
     #[must_use]
     pub fn creatives(&self, slot: u32) -> &[Creative] {
-        let Some(entry) = self.entries.get(slot as usize) else { return &[] };
-        let start = entry.creatives as usize;
-        &self.creatives[start..start + entry.span.creatives()]
+        let Some(starts) = self.starts.get(slot as usize) else { return &[] };
+        let start = starts.creatives as usize;
+        &self.creatives[start..start + self.entry(slot).span.creatives()]
+    }
+
+    /// Takes what the caller wants to know of each slot's campaign while it is asked.
+    pub fn annotate(&mut self, note: impl Fn(u32) -> Note) {
+        (0..).zip(&mut self.entries).for_each(|(slot, entry)| entry.note = note(slot));
+    }
+
+    /// What [`Index::annotate`] took.
+    ///
+    /// # Panics
+    /// If there is no such slot, here and below.
+    #[inline]
+    #[must_use]
+    pub fn note(&self, slot: u32) -> &Note {
+        &self.entry(slot).note
+    }
+
+    /// Where the caller has each campaign's own things, by its id: known later than the rest, and the same ever after.
+    pub fn put(&self, place: impl Fn(u64) -> u32) {
+        self.entries.iter().for_each(|entry| entry.place.store(place(entry.id), Relaxed));
+    }
+
+    /// What [`Index::put`] was told; 0 before.
+    #[inline]
+    #[must_use]
+    pub fn place(&self, slot: u32) -> u32 {
+        self.entry(slot).place.load(Relaxed)
     }
 
     #[inline]
@@ -143,7 +184,9 @@ impl Index {
 
     #[inline]
     pub(crate) fn bound(&self, slot: u32) -> Price {
-        self.bounds[slot as usize]
+        // Who goes on asks the entry next, so its own number costs nothing.
+        let entry = self.entry(slot);
+        if entry.span.has_modifiers() { self.bounds[slot as usize] } else { entry.bid }
     }
 
     #[inline]
@@ -154,9 +197,9 @@ impl Index {
 
     /// What a campaign wants, packed as [`conditions`].
     pub(crate) fn wishes(&self, slot: u32) -> &[u32] {
-        let next = self.entries.get(slot as usize + 1);
+        let next = self.starts.get(slot as usize + 1);
         let end = next.map_or(self.wishes.len(), |next| next.wishes as usize);
-        &self.wishes[self.entry(slot).wishes as usize..end]
+        &self.wishes[self.starts[slot as usize].wishes as usize..end]
     }
 
     /// Asks for the memory of a campaign's entry.
@@ -242,6 +285,7 @@ impl Builder {
             currency,
             ids: Vec::with_capacity(campaigns.len()),
             entries: Vec::with_capacity(campaigns.len()),
+            starts: Vec::with_capacity(campaigns.len()),
             bounds: Vec::with_capacity(campaigns.len()),
             modified: KeySet::default(),
             records: Records::default(),
@@ -270,11 +314,16 @@ impl Builder {
             seat: campaign.seat,
             advertiser: campaign.advertiser,
             span: self.index.records.add(campaign),
+            note: Note::default(),
+            place: AtomicU32::new(0),
+        };
+        let starts = Starts {
             creatives: small(self.index.creatives.len()),
             wishes: small(self.index.wishes.len()),
         };
         conditions::push_wishes(targeting, &mut self.index.wishes);
         self.index.entries.push(entry);
+        self.index.starts.push(starts);
         self.index.bounds.push(bound(campaign));
         self.index.ids.push(campaign.id);
         self.index.sizes.grow(campaign);
@@ -311,8 +360,8 @@ impl Builder {
     }
 
     fn finish(self) -> Index {
-        let entries = table::in_huge_pages(self.index.entries);
-        let records = self.index.records.in_huge_pages();
+        let mut entries = table::in_huge_pages(self.index.entries);
+        let records = self.index.records.settle(entries.iter_mut().map(|entry| &mut entry.span));
         Index { rows: self.rows.build(), entries, records, ..self.index }
     }
 }

@@ -88,7 +88,7 @@ pub use campaign::{
     Modifier, Targeting,
 };
 pub use explain::{Explanation, Outcome, Step};
-pub use index::Index;
+pub use index::{Index, Note};
 pub use key::{Dictionary, DictionaryFull, KEY_MAX, Space, UNKNOWN};
 pub use price::{
     Conversion, Floor, MODIFIER_MAX, MODIFIER_ONE, Price, PriceRule, Pricing, Rank, price_to_send,

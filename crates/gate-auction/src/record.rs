@@ -9,6 +9,8 @@ use crate::conditions;
 use crate::key::UNKNOWN;
 use crate::request::Format;
 
+/// Words of a cache line.
+const LINE: usize = 64 / size_of::<u32>();
 /// Words of a creative before its keys.
 const HEAD: usize = 8;
 /// In the first word of a head: loads everything by HTTPS.
@@ -32,6 +34,11 @@ impl Span {
     #[inline]
     pub(crate) fn creatives(&self) -> usize {
         self.creatives.into()
+    }
+
+    #[inline]
+    pub(crate) fn has_modifiers(&self) -> bool {
+        self.modifiers > 0
     }
 }
 
@@ -61,14 +68,19 @@ pub(crate) struct Outline<'a> {
 }
 
 impl Records {
-    /// For when all are written.
-    pub(crate) fn in_huge_pages(self) -> Records {
-        Records { words: table::in_huge_pages(self.words) }
+    /// For when all are written: from here on lines of records are lines of the memory. `spans` are all that were given out.
+    pub(crate) fn settle<'a>(mut self, spans: impl Iterator<Item = &'a mut Span>) -> Records {
+        self.words.resize(self.words.len() + LINE, 0);
+        let mut words = table::in_huge_pages(self.words);
+        let first = words.as_ptr().align_offset(size_of::<[u32; LINE]>()).min(LINE);
+        words.rotate_right(first);
+        spans.for_each(|span| span.start += small(first));
+        Records { words }
     }
 
     pub(crate) fn add(&mut self, campaign: &Campaign) -> Span {
         let words = &mut self.words;
-        let start = words.len();
+        let mut start = words.len();
         conditions::push_refusals(&campaign.targeting, words);
         let conditions = words.len() - start;
         for Modifier { segment, factor } in &campaign.modifiers {
@@ -80,6 +92,12 @@ impl Records {
         for (at, creative) in campaign.creatives.iter().enumerate() {
             words[creatives + at] = small(words.len() - creatives);
             push_creative(creative, words);
+        }
+        // Where that saves a line it begins with the next one.
+        let (length, within) = (words.len() - start, start % LINE);
+        if (within + length).div_ceil(LINE) > length.div_ceil(LINE) {
+            words.splice(start..start, std::iter::repeat_n(0, LINE - within));
+            start += LINE - within;
         }
         Span {
             start: small(start),
@@ -103,7 +121,6 @@ impl Records {
     /// Asks for the memory of a record.
     #[inline]
     pub(crate) fn prefetch(&self, span: &Span) {
-        const LINE: usize = 64 / size_of::<u32>();
         let words = &self.words[span.start as usize..];
         words.iter().step_by(LINE).take(3).for_each(table::prefetch);
     }

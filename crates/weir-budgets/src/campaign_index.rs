@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use gate_auction as auction;
 use gate_auction::{
-    CampaignError, Dictionary, DictionaryFull, Dimension, Format, Index, Price, Space, UNKNOWN,
+    CampaignError, Dictionary, DictionaryFull, Dimension, Format, Index, Note, Price, Space,
+    UNKNOWN,
 };
 use gate_profile::{Cap, cap_items};
 use money::{CurrencyCode, Instant, OffsetSpan, Zone};
@@ -124,8 +125,6 @@ pub struct CampaignIndex {
     dictionary: Dictionary,
     /// By the campaign's slot in the index.
     ads: Box<[CampaignAd]>,
-    /// By the same slots: apart, because every candidate is asked for it.
-    rows: Box<[MarketRow]>,
     slots: Keys<u64>,
     /// The auction's keys of segments by the profiles' keys of them.
     segments: Keys<u32>,
@@ -138,9 +137,8 @@ pub struct CampaignIndex {
     until: Instant,
 }
 
-/// What each candidate of an auction is asked for: half a cache line.
-#[derive(Clone, Copy, Debug)]
-#[repr(align(32))]
+/// What each candidate of an auction is asked for, beside what the auction asks itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct MarketRow {
     /// Which users may have reached a cap of the campaign or of one of its creatives: [`gate_profile::cap_items`].
     cap_items: u64,
@@ -152,7 +150,36 @@ struct MarketRow {
     asks_player: bool,
 }
 
-const _: () = assert!(size_of::<MarketRow>() == 32);
+/// In a note, beside the win rate of its rule: [`MarketRow::asks_player`].
+const ASKS_PLAYER: u32 = 1 << 31;
+
+impl MarketRow {
+    /// As the index keeps it. No win rate of a rule is 0: that stands for all of the price.
+    #[allow(clippy::cast_possible_truncation, reason = "the halves are taken apart")]
+    fn note(self) -> Note {
+        let (low, high) = (self.cap_items as u32, (self.cap_items >> 32) as u32);
+        let (win_rate, safety) = match self.hold {
+            ReserveRule::Full => (0, 0),
+            ReserveRule::Expected { win_rate, safety } => (win_rate, safety),
+        };
+        let player = if self.asks_player { ASKS_PLAYER } else { 0 };
+        [low, high, self.rate.0, win_rate | player, safety]
+    }
+
+    #[inline]
+    fn of([low, high, rate, win_rate, safety]: Note) -> MarketRow {
+        let hold = match win_rate & !ASKS_PLAYER {
+            0 => ReserveRule::Full,
+            win_rate => ReserveRule::Expected { win_rate, safety },
+        };
+        MarketRow {
+            cap_items: u64::from(low) | u64::from(high) << 32,
+            rate: PinnedRate(rate),
+            hold,
+            asks_player: win_rate & ASKS_PLAYER != 0,
+        }
+    }
+}
 
 /// The taxonomy of campaigns' categories, as OpenRTB's `cattax` numbers it: the first of the IAB.
 pub const CATEGORY_TAXONOMY: u32 = 1;
@@ -266,7 +293,7 @@ impl CampaignIndex {
         let categories = categories.into_iter().collect();
         // Nobody sends keys of placements to collide: the secret may be known.
         let index = Index::build(terms.own, &compiled, 0);
-        let index = match index {
+        let mut index = match index {
             Ok(index) if errors.is_empty() => index,
             Ok(_) => return Err(errors),
             Err(more) => {
@@ -276,13 +303,13 @@ impl CampaignIndex {
         };
         let slots: Keys<u64> = index.ids().iter().copied().zip(0..).collect();
         let (ads, rows) = ads(&slots, budgets, terms, now);
+        index.annotate(|slot| rows[slot as usize].note());
         let segments = segments(&dictionary, budgets);
         let banner_sizes = banner_sizes(budgets);
         let campaign_index = CampaignIndex {
             index,
             dictionary,
             ads,
-            rows,
             slots,
             segments,
             advertisers,
@@ -314,6 +341,11 @@ impl CampaignIndex {
         &self.ads[slot as usize]
     }
 
+    #[inline]
+    fn row(&self, slot: u32) -> MarketRow {
+        MarketRow::of(*self.index.note(slot))
+    }
+
     /// How much of a price the campaign of a slot holds.
     ///
     /// # Panics
@@ -321,7 +353,7 @@ impl CampaignIndex {
     #[inline]
     #[must_use]
     pub fn reserve_rule(&self, slot: u32) -> ReserveRule {
-        self.rows[slot as usize].hold
+        self.row(slot).hold
     }
 
     /// What the currency of the campaign of a slot is worth.
@@ -331,7 +363,7 @@ impl CampaignIndex {
     #[inline]
     #[must_use]
     pub fn rate(&self, slot: u32) -> PinnedRate {
-        self.rows[slot as usize].rate
+        self.row(slot).rate
     }
 
     /// Do creatives of the campaign of a slot need something of a player, or of a native request?
@@ -341,14 +373,14 @@ impl CampaignIndex {
     #[inline]
     #[must_use]
     pub fn asks_player(&self, slot: u32) -> bool {
-        self.rows[slot as usize].asks_player
+        self.row(slot).asks_player
     }
 
     /// What the caps of the campaign of a slot and of its creatives count, as [`gate_profile::cap_items`]; 0 without caps.
     #[inline]
     #[must_use]
     pub fn cap_items(&self, slot: u32) -> u64 {
-        self.rows[slot as usize].cap_items
+        self.row(slot).cap_items
     }
 
     /// The slot of a campaign, if it is in this index.
@@ -787,6 +819,17 @@ mod tests {
 
     fn rate(micros: u32) -> PinnedRate {
         PinnedRate::from_micros(micros).unwrap()
+    }
+
+    #[test]
+    fn a_note_says_what_its_row_said() {
+        let part = ReserveRule::Expected { win_rate: campaigns::FACTOR_ONE, safety: 1 << 20 };
+        for (cap_items, hold, asks_player) in
+            [(0, ReserveRule::Full, true), (u64::MAX, part, true), (1 << 40 | 1, part, false)]
+        {
+            let row = MarketRow { cap_items, rate: rate(u32::MAX), hold, asks_player };
+            assert_eq!(MarketRow::of(row.note()), row);
+        }
     }
 
     /// Shows all that a daily cap of 3 allows, minute by minute; at which minutes.

@@ -209,15 +209,13 @@ fn snapshot(config: &Config, budgets: &[Budget]) -> Result<Snapshot, String> {
         .map_err(|errors| errors.iter().map(ToString::to_string).collect::<String>())?;
     let ids: Vec<(u64, u32)> = budgets.iter().map(|budget| budget.spec.id).zip(0..).collect();
     let slots = Map::build(Secret::new(SECRET), ids).map_err(|error| format!("{error:?}"))?;
-    let purses =
-        campaign_index.index().ids().iter().map(|id| slots.get(*id).unwrap_or(0)).collect();
+    campaign_index.index().put(|id| slots.get(id).unwrap_or(0));
     Ok(Snapshot {
         number: 1,
         slots,
         names: weir_till::Names::none(),
         units: budgets.iter().map(|budget| budget.spec.unit.to_code()).collect(),
         campaign_index: Arc::new(campaign_index),
-        purses,
         orders: Arc::default(),
     })
 }

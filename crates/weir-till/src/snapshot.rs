@@ -20,10 +20,8 @@ pub struct Snapshot {
     pub units: Vec<[u8; 4]>,
     /// The handles of its budgets.
     pub names: Names,
-    /// The campaigns that bid...
+    /// The campaigns that bid, with the slots of their budgets as their places.
     pub campaign_index: Arc<CampaignIndex>,
-    /// ...and the slots of their budgets, by the campaign's slot in the campaign index.
-    pub purses: Arc<[u32]>,
     /// The budgets that limit orders.
     pub orders: Arc<OrderIndex>,
 }
@@ -32,9 +30,9 @@ impl Snapshot {
     /// Before the first configuration.
     pub fn empty(secret: Secret) -> Arc<Snapshot> {
         let slots = Map::with_capacity(secret, 0);
-        let (campaign_index, purses) = (CampaignIndex::empty(), Arc::new([]));
+        let campaign_index = CampaignIndex::empty();
         let (units, names, orders) = (Vec::new(), Names::none(), Arc::default());
-        Arc::new(Snapshot { number: 0, slots, units, names, campaign_index, purses, orders })
+        Arc::new(Snapshot { number: 0, slots, units, names, campaign_index, orders })
     }
 
     /// Is it a configuration, if perhaps one without budgets? Before the first one nobody knows which budgets there are.

@@ -903,9 +903,8 @@ impl BankThread {
         for cells in self.cells.iter_mut().filter(|cells| cells.gauges.len() < units.len()) {
             *cells = cells.grown(units.len());
         }
-        let ids = self.campaign_index.index().ids().iter();
-        let purses: Arc<[u32]> =
-            ids.map(|id| self.bank.slot(*id).expect("a campaign is a budget")).collect();
+        let slot = |id| self.bank.slot(id).expect("a campaign is a budget");
+        self.campaign_index.index().put(slot);
         // Those that were made on their first ask are no part of it: workers meet them one by one.
         let ids = self.bank.slots_from(0).take_while(|(_, slot)| *slot < MADE_SLOT);
         let snapshot = Arc::new(Snapshot {
@@ -914,7 +913,6 @@ impl BankThread {
             units,
             names: Names::new(self.secret, &self.bank),
             campaign_index: Arc::clone(&self.campaign_index),
-            purses,
             orders: Arc::clone(self.bindings.index()),
         });
         let sight = Sight { bank: &self.bank, cells: &self.cells };
