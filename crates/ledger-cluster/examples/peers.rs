@@ -200,9 +200,9 @@ fn attested(log: &mut ClusterLog) {
 fn settings_are_judged(cluster: &mut Cluster) {
     let mut log = cluster.open("a", 1);
     refused(&mut log, "there is no such stream");
-    until("a stream", || log.create().ok());
+    until("a stream", || log.create(0).ok());
     attested(&mut log);
-    until("the same settings again", || log.create().ok());
+    until("the same settings again", || log.create(0).ok());
     let settings = r#"{"name":"WEIR_r1","subjects":["weir.r1.log"],"num_replicas":1,
         "storage":"memory","retention":"limits","discard":"old","metadata":{"weir_node_id":"1"}}"#;
     let reply = cluster.engine(&"r1".parse().unwrap()).create(settings);
@@ -347,7 +347,7 @@ fn all_end_and_forget(cluster: &mut Cluster, log: &mut ClusterLog, work: &mut Wo
 
 fn a_log_is_trimmed(cluster: &Cluster) {
     let (log, work) = (&mut cluster.open("t", 1), &mut Work::new());
-    until("a stream", || log.create().ok());
+    until("a stream", || log.create(0).ok());
     attested(log);
     let (bytes, folder) = (vec![7_u8; 3 << 20], cluster.folder.join("base"));
     let (mut at, mut trimmed, began) = (Position::START, Vec::new(), Instant::now());

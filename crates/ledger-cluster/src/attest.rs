@@ -11,6 +11,8 @@ use crate::seal::SEAL_BYTES;
 
 /// Where a stream says the `node.id` of its nodes.
 const NODE_ID: &str = "weir_node_id";
+/// ...and with which record the journal ends that `init` puts into it.
+const RECORDS: &str = "weir_records";
 /// Servers that hold a copy of every entry.
 const REPLICAS_MIN: u64 = 3;
 /// Bytes of an entry's headers and of what JetStream adds, at most.
@@ -18,9 +20,9 @@ const HEADER_BYTES_MAX: usize = 4 << 10;
 /// What a server must take.
 const PAYLOAD_MIN: usize = ENTRY_BYTES_MAX + SEAL_BYTES + HEADER_BYTES_MAX;
 
-/// Settings of a new stream, as JetStream takes them.
-pub(crate) fn stream_settings(name: &ClusterName, node: u16) -> String {
-    json!({
+/// Settings of a new stream, as JetStream takes them. `records`: the last one that is put there before any run.
+pub(crate) fn stream_settings(name: &ClusterName, node: u16, records: u64) -> String {
+    let mut settings = json!({
         "name": name.stream(),
         "description": "Weir: the log of a ledger. Entries are encrypted; only its nodes write here.",
         "metadata": { NODE_ID: node.to_string() },
@@ -35,8 +37,17 @@ pub(crate) fn stream_settings(name: &ClusterName, node: u16) -> String {
         "deny_delete": true,
         // Entries behind a base copy are purged.
         "deny_purge": false,
-    })
-    .to_string()
+    });
+    if records > 0 {
+        settings["metadata"][RECORDS] = records.to_string().into();
+    }
+    settings.to_string()
+}
+
+/// With which record the journal ends that begins a stream, by what the engine says of it; 0: it begins empty.
+pub(crate) fn records(info: &Value) -> u64 {
+    let said = info["config"]["metadata"][RECORDS].as_str();
+    said.and_then(|records| records.parse().ok()).unwrap_or(0)
 }
 
 /// Settings of the stream beside it: the last piece of each name.
@@ -209,7 +220,7 @@ mod tests {
     /// What nats-server 2.15.2 says of a stream that was made with [`stream_settings`].
     pub(crate) fn info() -> Value {
         let mut config: Value =
-            serde_json::from_str(&stream_settings(&"a".parse().unwrap(), 1)).unwrap();
+            serde_json::from_str(&stream_settings(&"a".parse().unwrap(), 1, 0)).unwrap();
         for (key, value) in [("mirror_direct", json!(false)), ("compression", json!("none"))] {
             config[key] = value;
         }

@@ -24,6 +24,16 @@ pub enum LogFault {
         "there is no such stream: for a new cluster make it once with `weir cluster init`. If there was one, the log is gone: stop all nodes, and make it anew with `weir cluster heal --keep disk` from the folder of the node whose journal is the longest"
     )]
     NoStream,
+    /// The journal that begins it is not in it yet.
+    #[error(
+        "`weir cluster init` is not finished: the journal that begins this log has {records} records, and record {has} is the last one that is here. Run it again, with the same data folder"
+    )]
+    Unfinished {
+        /// The last record of that journal.
+        records: u64,
+        /// The last record that is here.
+        has: u64,
+    },
     /// An entry cannot be opened.
     #[error("entry {entry}: {why}")]
     Entry {

@@ -88,7 +88,7 @@ impl<F: Folder, E: Engine> NodeLog<F, E> {
     }
 
     /// Hands out the groups of the disk that begin with this record or behind it.
-    fn each_on_disk(
+    pub(crate) fn each_on_disk(
         &mut self,
         folder: &F,
         from: u64,

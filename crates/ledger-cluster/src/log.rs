@@ -77,13 +77,20 @@ impl<E: Engine> ClusterLog<E> {
         self.place
     }
 
-    /// Makes the stream.
+    /// Makes the stream, unless it is there, for a journal that ends with this record: no run begins before the log has all of it. Returns the
+    /// record that the stream was made with.
     ///
     /// # Errors
     /// [`ClusterError`], also where there is a stream of this name with other settings.
-    pub fn create(&mut self) -> Result<(), ClusterError> {
-        let reply = self.engine.create(&attest::stream_settings(&self.name, self.node));
-        verdict::result(&reply).map(drop).map_err(|error| self.error(error.into()))
+    pub fn create(&mut self, records: u64) -> Result<u64, ClusterError> {
+        let records = match verdict::result(&self.engine.info()).map_err(LogFault::from) {
+            Ok(info) => attest::records(&info),
+            Err(LogFault::NoStream) => records,
+            Err(fault) => return Err(self.error(fault)),
+        };
+        let reply = self.engine.create(&attest::stream_settings(&self.name, self.node, records));
+        verdict::result(&reply).map_err(|error| self.error(error.into()))?;
+        Ok(records)
     }
 
     /// Judges the stream and every server that holds it: all have to answer. [`Log::attest`] takes most of them for enough, as a node has

@@ -15,6 +15,7 @@ use ledger_journal::{
 };
 use probe::{Histogram, Reader, Recorder, shared_histogram};
 
+use crate::verdict::Extent;
 use crate::{ClusterError, ClusterLog, ENTRY_BYTES_MAX, Engine, JetStream, LogFault, Place};
 
 /// A doubtful append of a start is repeated so often...
@@ -182,8 +183,10 @@ impl<F: Folder, E: Engine> NodeLog<F, E> {
             }
             Err(other) => return Err(other.into()),
         };
-        let more = self.log.last_entry()?.saturating_sub(self.log.place().entry);
+        let extent = self.log.extent().map_err(|fault| self.log.error(fault))?;
+        let more = extent.last.saturating_sub(self.log.place().entry);
         let read = self.read_on(more > AT_ONCE, each)?;
+        self.is_begun(extent)?;
         Ok(CaughtUp { read, appended })
     }
 
@@ -194,7 +197,8 @@ impl<F: Folder, E: Engine> NodeLog<F, E> {
     /// [`CatchUpError`]. After one of the disk it is as before, and may be tried again.
     pub fn follow(&mut self, now_ms: u64, each: EachGroup<'_>) -> Result<u64, CatchUpError> {
         let end = *self.disk.position();
-        let last = self.log.last_entry()?;
+        let extent = self.log.extent().map_err(|fault| self.log.error(fault))?;
+        let last = extent.last;
         match self.log.seek(&end) {
             Err(ClusterError { fault: LogFault::Behind { .. }, .. }) => {}
             Err(other) => return Err(other.into()),
@@ -204,7 +208,26 @@ impl<F: Folder, E: Engine> NodeLog<F, E> {
             Ok(place) => self.at.set(place),
         }
         self.disk.open(now_ms).map_err(|error| CatchUpError::Disk(error.to_string()))?;
+        self.is_begun(extent)?;
         Ok(last)
+    }
+
+    /// No run begins from a part of the journal that begins the log.
+    fn is_begun(&self, Extent { records, .. }: Extent) -> Result<(), ClusterError> {
+        let has = self.disk.position().sequence - 1;
+        if has < records {
+            return Err(self.log.error(LogFault::Unfinished { records, has }));
+        }
+        Ok(())
+    }
+
+    /// Checks that every group of the journal goes into an entry of the log. Returns its last record, 0 if it has none.
+    ///
+    /// # Errors
+    /// [`CatchUpError::TooLong`], or it cannot be read.
+    pub fn measure(&mut self, folder: &F) -> Result<u64, CatchUpError> {
+        self.each_on_disk(folder, 0, &mut fits)?;
+        Ok(self.disk.position().sequence - 1)
     }
 
     /// The log alone.
@@ -301,11 +324,14 @@ impl<F: Folder, E: Engine> NodeLog<F, E> {
     }
 }
 
-fn append_again<E: Engine>(log: &mut ClusterLog<E>, group: &Group) -> Result<(), CatchUpError> {
+fn fits(group: &Group) -> Result<(), CatchUpError> {
     let (first, bytes) = (group.before().sequence, group.entry().len());
-    if bytes > ENTRY_BYTES_MAX {
-        return Err(CatchUpError::TooLong { first, bytes });
-    }
+    if bytes > ENTRY_BYTES_MAX { Err(CatchUpError::TooLong { first, bytes }) } else { Ok(()) }
+}
+
+fn append_again<E: Engine>(log: &mut ClusterLog<E>, group: &Group) -> Result<(), CatchUpError> {
+    fits(group)?;
+    let first = group.before().sequence;
     let mut tries = 1..=TRIES;
     loop {
         match (log.append(group), tries.next()) {

@@ -32,12 +32,14 @@ pub enum BeginError {
 }
 
 impl BeginError {
-    /// Is it a log that does not answer now, or whose answer cannot be read?
+    /// Is it a log that does not answer now, whose answer cannot be read, or that is being made?
     pub fn is_away(&self) -> bool {
         let Some(fault) = self.fault() else { return false };
         match fault {
             LogFault::Entry { why, .. } => *why == OpenError::Damaged,
-            fault => matches!(fault, LogFault::Away(_) | LogFault::Hole(_)),
+            fault => {
+                matches!(fault, LogFault::Away(_) | LogFault::Hole(_) | LogFault::Unfinished { .. })
+            },
         }
     }
 

@@ -10,7 +10,7 @@ use ledger_journal::{Disk, Durability, Gather, Group, Log, NotAppended, Position
 use vault::SecretKey;
 
 use crate::{
-    CatchUpError, CaughtUp, ClusterError, ClusterLog, ClusterName, ENTRY_BYTES_MAX, EngineFault,
+    BeginError, CatchUpError, CaughtUp, ClusterError, ClusterLog, ClusterName, ENTRY_BYTES_MAX, EngineFault,
     EntryKey, LogFault, Memory, NodeLog, Place,
 };
 
@@ -51,7 +51,7 @@ fn name() -> ClusterName {
 /// An engine with an empty stream.
 fn memory() -> Memory {
     let memory = Memory::new(name());
-    open(&memory).create().unwrap();
+    open(&memory).create(0).unwrap();
     memory
 }
 
@@ -208,6 +208,15 @@ fn a_doubtful_append_is_repeated_until_it_is_certain() {
     }
 }
 
+/// A group that is too long for an entry.
+fn large(at: &Position) -> Group {
+    let mut gather = Gather::new(*at);
+    while gather.bytes() <= ENTRY_BYTES_MAX {
+        gather.append(&Record::GrantClosed { grant: 1 }, 1);
+    }
+    gather.take().unwrap()
+}
+
 #[test]
 fn a_group_in_the_wrong_place_asks_nobody() {
     let engine = memory();
@@ -222,12 +231,7 @@ fn a_group_in_the_wrong_place_asks_nobody() {
     engine.plant(&[EngineFault::NotCompared]);
     let next = groups(all[2].after(), 1, 7);
     assert_eq!(outcome(log.append(&next[0])), "fenced", "it got number 5, not 4");
-    let mut gather = Gather::new(*all[2].after());
-    let row = Record::GrantClosed { grant: 1 };
-    while gather.bytes() <= ENTRY_BYTES_MAX {
-        gather.append(&row, 1);
-    }
-    let large = gather.take().unwrap();
+    let large = large(all[2].after());
     let appends = engine.stream().appends;
     assert!(log.append(&large).unwrap_err().to_string().contains("an entry holds 262144"));
     assert_eq!(engine.stream().appends, appends);
@@ -302,7 +306,7 @@ fn a_log_that_is_not_what_a_node_knows_is_told_with_its_place() {
     assert!(error.contains("entry 5 does not follow from record 8"), "{error}");
     assert_eq!(log.place().entry, 4, "what is sound was read");
     let mut other = ClusterLog::new(engine, name(), 2, key(1), "nats://n1:4222");
-    let error = other.create().unwrap_err().to_string();
+    let error = other.create(0).unwrap_err().to_string();
     assert!(error.contains("the engine refuses: stream name already in use"), "{error}");
 }
 
@@ -402,6 +406,37 @@ fn a_start_refuses_two_histories_and_what_is_gone_from_both() {
     std::fs::remove_file(folder.0.join("segment-0000000001.weir")).unwrap();
     let refused = folder.begin(&engine, &mine).0.unwrap_err();
     assert!(matches!(refused, CatchUpError::TooFar { last: 2, first: 9 }), "{refused}");
+}
+
+#[test]
+fn no_run_begins_from_a_part_of_the_journal_that_begins_the_log() {
+    let (engine, folder, other) =
+        (Memory::new(name()), Folder::new("fill"), Folder::new("fill-other"));
+    let all = groups(&Position::START, 4, 1);
+    let mut node = folder.begin(&memory(), &[]).0.unwrap().0;
+    all.iter().for_each(|group| node.append(group).unwrap());
+    let disk = Disk::read(&folder.0);
+    assert_eq!(node.measure(&disk).unwrap(), 8);
+    assert_eq!(open(&engine).create(8).unwrap(), 8);
+    // An `init` that was killed, and a second node meanwhile.
+    for filled in 0..4 {
+        let refused = other.begin(&engine, &all[..filled]).0.unwrap_err();
+        assert!(refused.to_string().contains("init` is not finished"), "{refused}");
+        assert!(BeginError::from(refused).is_away(), "a standby waits for it");
+        let sealed = key(1).seal(filled as u64 + 1, all[filled].entry()).unwrap();
+        let begun = (filled < 3).then(|| engine.stream().entries.push(sealed));
+        let read = other.begin(&engine, &all[..filled]);
+        assert_eq!((read.0.is_err(), read.1.len()), (true, usize::from(begun.is_some())));
+    }
+    assert_eq!(open(&engine).create(9).unwrap(), 8, "again: it stays what it was made for");
+    assert_eq!(folder.begin(&engine, &all).0.unwrap().1.appended, 1);
+    assert_eq!(other.begin(&engine, &all[..3]).0.unwrap().1.read, 1);
+    // A journal that does not go into a log is found before there is one.
+    let tail = Tail { position: *all[3].after(), next_segment: 2 };
+    let mut alone = Writer::new(disk.syncing(), 1, 1 << 22, tail);
+    alone.append(&large(all[3].after())).unwrap();
+    let long = NodeLog::new(open(&engine), alone).measure(&disk).unwrap_err();
+    assert!(matches!(long, CatchUpError::TooLong { first: 9, .. }), "{long}");
 }
 
 /// The log comes first: where it does not answer the disk has nothing, and where the disk fails the same group is appended again.

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{LogFault, OpenError, Reply};
+use crate::{LogFault, OpenError, Reply, attest};
 
 /// JetStream's code for an append behind another entry than the last.
 const WRONG_LAST_SEQUENCE: u64 = 10071;
@@ -184,6 +184,8 @@ pub(crate) fn rival(there: Result<Vec<u8>, LogFault>, group: &[u8]) -> Rival {
 pub(crate) struct Extent {
     pub(crate) first: u64,
     pub(crate) last: u64,
+    /// The last record of what is put there before any run.
+    pub(crate) records: u64,
 }
 
 /// Reads the extent out of what the engine says of a stream.
@@ -191,7 +193,7 @@ pub(crate) fn extent(info: &Value) -> Option<Extent> {
     let state = info.get("state")?;
     let [first, last] = ["first_seq", "last_seq"].map(|name| state.get(name)?.as_u64());
     // A stream that never held anything begins with 0.
-    Some(Extent { first: first?.max(1), last: last? })
+    Some(Extent { first: first?.max(1), last: last?, records: attest::records(info) })
 }
 
 #[cfg(test)]
@@ -301,7 +303,7 @@ mod tests {
             ("{}", None),
         ] {
             let info = serde_json::from_str(&format!(r#"{{"state":{state}}}"#)).unwrap();
-            let expected = expected.map(|(first, last)| Extent { first, last });
+            let expected = expected.map(|(first, last)| Extent { first, last, records: 0 });
             assert_eq!(extent(&info), expected);
         }
     }

@@ -162,8 +162,24 @@ pub struct Made {
 /// # Errors
 /// What of the engine is not as it must be, or why the journal and the log do not belong together.
 pub fn init(config: &Config) -> Result<Made, StartError> {
-    let mut log = open(config)?.ok_or_else(unset)?;
-    log.create().map_err(BeginError::from)?;
+    init_in(config, open(config)?.ok_or_else(unset)?)
+}
+
+pub(crate) fn init_in(config: &Config, mut log: ClusterLog<AnyEngine>) -> Result<Made, StartError> {
+    let data = &config.node.data_dir;
+    if !data.join("journal").exists() {
+        let entries = made(&mut log, 0)?;
+        return Ok(Made { entries, caught_up: CaughtUp::default() });
+    }
+    let _lock = lock_data(data)?;
+    // What does not go into the log makes no stream.
+    let (entries, caught_up) = put_into(config, log, &mut made)?;
+    Ok(Made { entries, caught_up })
+}
+
+/// Makes the stream, for a journal that ends with this record, and judges it. Returns how many entries it has.
+fn made(log: &mut ClusterLog<AnyEngine>, records: u64) -> Result<u64, StartError> {
+    let of = log.create(records).map_err(BeginError::from)?;
     let began = Instant::now();
     while let Err(why) = log.attest_all() {
         if began.elapsed() >= LEADER_WITHIN {
@@ -172,16 +188,12 @@ pub fn init(config: &Config) -> Result<Made, StartError> {
         std::thread::sleep(RETRY);
     }
     let entries = log.last_entry().map_err(BeginError::from)?;
-    let data = &config.node.data_dir;
-    let has_journal = data.join("journal").exists();
-    let caught_up = match has_journal {
-        false => CaughtUp::default(),
-        true => {
-            let _lock = lock_data(data)?;
-            put_into(config, log)?
-        }
-    };
-    Ok(Made { entries, caught_up })
+    if records > of && entries == 0 {
+        return Err(StartError::Cluster(format!(
+            "the stream was made for a journal of {of} records, and is empty; the journal of this data folder has {records}. `weir cluster heal --keep disk` makes the stream anew from it"
+        )));
+    }
+    Ok(entries)
 }
 
 pub use ledger_cluster::{Healed, Histories, History, Side};

@@ -13,9 +13,9 @@ use vault::{
 };
 use vault_store::{Carrier, KeyFile, Options, TravellingFile};
 
-use super::super::recover::{ReadBack, put_into};
+use super::super::recover::ReadBack;
 use super::*;
-use crate::cluster::{Side, Standby, heal_in};
+use crate::cluster::{Side, Standby, heal_in, init_in};
 use crate::in_force::{Digest, FileInForce, copy_of, message, name, put_in};
 use crate::rooms::carrier;
 
@@ -149,7 +149,7 @@ fn a_bank_that_is_fenced_ends_and_answers_nothing() {
 /// An engine with an empty stream.
 fn engine() -> Memory {
     let engine = Memory::new("weir".parse().unwrap());
-    log_of(&engine, 1).create().unwrap();
+    log_of(&engine, 1).create(0).unwrap();
     engine
 }
 
@@ -692,8 +692,7 @@ fn own_books(data: &tempfile::TempDir) -> u64 {
 /// A log that is made anew has what the folder has.
 fn made_anew(engine: &Memory, data: &tempfile::TempDir) {
     assert_eq!(engine.entries(), 0);
-    log_of(engine, 1).create().unwrap();
-    put_into(&config_in(data), log_of(engine, 1)).unwrap();
+    init_in(&config_in(data), log_of(engine, 1)).unwrap();
 }
 
 #[test]
