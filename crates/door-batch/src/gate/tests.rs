@@ -63,7 +63,6 @@ fn worker(probes: WorkerProbes) -> Bench {
         units: vec![*b"USD\0"; BUDGETS as usize],
         names: weir_till::Names::none(),
         campaign_index: CampaignIndex::empty(),
-        purses: Arc::new([]),
         orders: Arc::default(),
     });
     till.cells = SlotCells::new(BUDGETS as usize);

@@ -2,6 +2,7 @@
 //! stop after each stage. Translation, desk, costs, notes and users are the node's own files, included by path because
 //! its library does not export them; only the few lines between them are written again here.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use door_transport::ConnId;
@@ -95,8 +96,6 @@ pub(super) struct Bidder<'a> {
     keys: KeyRing,
     clock: NodeClock,
     now_ms: u64,
-    /// Slots of the ledger by slots of the market.
-    slots: Vec<u32>,
     paces: Vec<Pace>,
     purses: Purses,
     profiles: Profiles,
@@ -132,12 +131,8 @@ impl<'a> Bidder<'a> {
         let mut clock = NodeClock::new();
         let config = Config::default();
         // The ledger's slots are in the order of the file, the market's in the order of bids.
-        let mut slots = vec![0; market.len()];
-        for (at, budget) in (0..).zip(budgets) {
-            if let Some(slot) = market.slot(budget.spec.id) {
-                slots[slot as usize] = at;
-            }
-        }
+        let slots: HashMap<u64, u32> = budgets.iter().map(|b| b.spec.id).zip(0..).collect();
+        market.index().put(|id| slots[&id]);
         Ok(Bidder {
             market,
             until: Stage::Write,
@@ -151,7 +146,6 @@ impl<'a> Bidder<'a> {
             keys: KeyRing::new(1, 1, [7; 16]),
             now_ms: clock.now_ms(),
             clock,
-            slots,
             paces: vec![Pace::OPEN; budgets.len()],
             purses: purses(budgets.len()),
             profiles,
@@ -207,7 +201,6 @@ impl<'a> Bidder<'a> {
         let mut desk = BidDesk {
             time: TimeLeft::new(std::time::Duration::MAX),
             campaign_index: market,
-            slots: &self.slots,
             money: Money { at: purses.at(*now_ms), paces: &mut self.paces, purses },
             profiles,
             profile,
