@@ -11,7 +11,7 @@ use ledger_journal::Position;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::Ask;
-use crate::{ClusterError, ClusterLog, Engine, LogFault};
+use crate::{ClusterError, ClusterLog, Engine, LogFault, Place};
 
 /// The first part of a copy's name; the second has its place, so that names sort by it, and who made it.
 const KIND: &str = "copy";
@@ -56,7 +56,7 @@ impl<E: Engine> ClusterLog<E> {
         let name = format!("{KIND}.{:020}-{maker:016x}", at.sequence);
         // A base copy must follow from the log as it is.
         let entry = self.locate(at).map_err(|fault| self.error(fault))?;
-        let newest = self.all_kept(KIND)?.pop();
+        let newest = self.copies().map_err(|fault| self.error(fault))?.pop();
         if newest.is_none_or(|newest| newest[..name.len() - 17] < name[..name.len() - 17]) {
             let Position { sequence, crc, hash } = *at;
             let listed = files.iter().map(|(path, bytes, _)| (path.clone(), *bytes)).collect();
@@ -71,9 +71,47 @@ impl<E: Engine> ClusterLog<E> {
         self.trim(is_over)
     }
 
+    /// The copies, but for those of another history, which a log that was made anew may find.
+    fn copies(&mut self) -> Result<Vec<String>, LogFault> {
+        let mut names = Vec::new();
+        for name in self.all_kept(KIND).map_err(|error| error.fault)? {
+            match self.place_of(&name) {
+                Err(LogFault::Fork { .. } | LogFault::Behind { .. }) => {}
+                _ => names.push(name),
+            }
+        }
+        Ok(names)
+    }
+
+    /// What a copy says of itself, where the log goes on from there, by the hashes of both, and the number of the entry before it.
+    fn place_of(&mut self, name: &str) -> Result<(Base, u64), LogFault> {
+        let incomplete = || LogFault::Incomplete(name.to_string());
+        let head = self.file_head(name)?.ok_or_else(incomplete)?;
+        let base = Base::deserialize(head.about).map_err(|_| incomplete())?;
+        let entry = self.locate(&base.position())?;
+        Ok((base, entry))
+    }
+
+    /// Goes to the oldest copy: a log that was trimmed begins there.
+    pub(crate) fn seek_oldest(&mut self) -> Result<Place, ClusterError> {
+        let (mut oldest, first) = (None, self.first_record()?);
+        for name in self.all_kept(KIND)? {
+            oldest = oldest.or_else(|| self.place_of(&name).ok());
+        }
+        match oldest {
+            Some((base, _)) => self.seek(&base.position()),
+            None => Err(self.error(LogFault::NoBase { first })),
+        }
+    }
+
+    fn first_record(&mut self) -> Result<u64, ClusterError> {
+        let first = self.extent().and_then(|extent| Ok(self.head(extent.first)?.records.start));
+        first.map_err(|fault| self.error(fault))
+    }
+
     /// Trims the log behind the older one of the newest two copies, once both can be read, and removes the others.
     pub(crate) fn trim(&mut self, is_over: &dyn Fn() -> bool) -> Result<u64, ClusterError> {
-        let names = self.all_kept(KIND)?;
+        let names = self.copies().map_err(|fault| self.error(fault))?;
         let [.., older, newest] = &names[..] else { return Ok(0) };
         let mut behind = 0;
         for name in [newest, older] {
@@ -106,9 +144,7 @@ impl<E: Engine> ClusterLog<E> {
     /// # Errors
     /// [`LogFault::NoBase`]: there is none, so the log lost its beginning; and the others.
     pub fn unpack_base(&mut self, into: &Path) -> Result<Base, ClusterError> {
-        let first = self.extent().and_then(|extent| Ok(self.head(extent.first)?.records.start));
-        let first = first.map_err(|fault| self.error(fault))?;
-        let mut broken = LogFault::NoBase { first };
+        let mut broken = LogFault::NoBase { first: self.first_record()? };
         for name in self.all_kept(KIND)?.iter().rev() {
             match self.unpack(name, into) {
                 Ok(base) => return Ok(base),
@@ -120,6 +156,10 @@ impl<E: Engine> ClusterLog<E> {
                     tracing::error!(%fault, "a base copy cannot be used; an older one is tried");
                     broken = fault;
                 }
+                // Another history's, which a log that was made anew may find.
+                Err(fault @ (LogFault::Fork { .. } | LogFault::Behind { .. })) => {
+                    tracing::warn!(%fault, "a base copy cannot be used; an older one is tried");
+                }
                 Err(fault) => return Err(self.error(fault)),
             }
         }
@@ -128,10 +168,7 @@ impl<E: Engine> ClusterLog<E> {
 
     fn unpack(&mut self, name: &str, into: &Path) -> Result<Base, LogFault> {
         let incomplete = || LogFault::Incomplete(name.to_string());
-        let head = self.file_head(name)?.ok_or_else(incomplete)?;
-        let base = Base::deserialize(head.about).map_err(|_| incomplete())?;
-        // The log goes on from there, by the hashes of both.
-        self.locate(&base.position())?;
+        let (base, _) = self.place_of(name)?;
         let failed = |error: io::Error| LogFault::Unpacked(error.to_string());
         // What an earlier try left, or a copy that is broken.
         if into.exists() {

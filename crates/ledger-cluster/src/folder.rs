@@ -273,6 +273,6 @@ pub fn settle(data: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn sync(folder: &Path) -> io::Result<()> {
+pub(crate) fn sync(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }

@@ -11,7 +11,7 @@ use ledger_journal::files::Folder;
 use ledger_journal::{Disk, Group, Log, Position, segment_head, segments};
 
 use crate::engine::Ask;
-use crate::folder::{aside, move_aside};
+use crate::folder::{aside, move_aside, sync};
 use crate::{
     BeginError, CatchUpError, ClusterError, ClusterLog, DataFolder, Engine, LogFault, NodeLog,
 };
@@ -34,6 +34,8 @@ pub struct History {
 pub struct Histories {
     /// The last place that both have.
     pub common: Position,
+    /// The first record of the log, where that was trimmed behind `common`: whether they were the same before is not known.
+    pub trimmed: Option<u64>,
     /// `None`: there is no such stream.
     pub log: Option<History>,
     /// The node's own journal.
@@ -71,20 +73,23 @@ impl<F: Folder, E: Engine> NodeLog<F, E> {
         };
         self.each_on_disk(folder, 0, &mut place)?;
         let mut disk = History::default();
-        let Some(common) = self.log().common(&places)? else {
+        let Some((common, trimmed)) = self.log().common(&places)? else {
             self.each_on_disk(folder, 0, &mut |group| disk.take(group))?;
             let common = places.first().copied().unwrap_or(Position::START);
-            return Ok(Histories { common, log: None, disk });
+            return Ok(Histories { common, trimmed: None, log: None, disk });
         };
         self.each_on_disk(folder, common.sequence, &mut |group| disk.take(group))?;
         let (mut log, mut taken) = (History::default(), Ok(()));
-        self.log().seek(&common)?;
+        match trimmed {
+            Some(_) => self.log().seek_oldest()?,
+            None => self.log().seek(&common)?,
+        };
         self.log().read_on(&mut |_, group| {
             taken = log.take(group);
             if taken.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
         taken?;
-        Ok(Histories { common, log: Some(log), disk })
+        Ok(Histories { common, trimmed, log: Some(log), disk })
     }
 
     /// Hands out the groups of the disk that begin with this record or behind it.
@@ -113,8 +118,12 @@ impl<F: Folder, E: Engine> NodeLog<F, E> {
 }
 
 impl<E: Engine> ClusterLog<E> {
-    /// The last of these places, rising, that the log has; `None`: there is no such stream.
-    fn common(&mut self, places: &[Position]) -> Result<Option<Position>, ClusterError> {
+    /// The last of these places, rising, that the log has, and with which record it begins where it was trimmed behind that; `None`: there is no such
+    /// stream.
+    fn common(
+        &mut self,
+        places: &[Position],
+    ) -> Result<Option<(Position, Option<u64>)>, ClusterError> {
         let (mut low, mut high) = (0, places.len());
         while low < high {
             let middle = low.midpoint(high);
@@ -127,8 +136,12 @@ impl<E: Engine> ClusterLog<E> {
             }
         }
         let common = low.checked_sub(1).map_or(Position::START, |at| places[at]);
-        self.seek_again(&common)?;
-        Ok(Some(common))
+        match self.seek_again(&common) {
+            Err(ClusterError { fault: LogFault::Trimmed { first, .. }, .. }) => {
+                Ok(Some((common, Some(first))))
+            }
+            sought => sought.map(|_| Some((common, None))),
+        }
     }
 
     /// Writes what the log has into a folder: all of it, or behind `common` where it was trimmed.
@@ -147,7 +160,25 @@ impl<E: Engine> ClusterLog<E> {
             copied = disk.copy(group);
             if copied.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
-        copied.and_then(|()| disk.seal_copied()).map_err(failed)
+        copied.and_then(|()| disk.seal_copied()).map_err(failed)?;
+        if self.place.entry != extent.last {
+            return Err(self.error(LogFault::Away(format!(
+                "it was read up to entry {}, and ends with entry {}: nothing was removed, try again",
+                self.place.entry, extent.last
+            ))))?;
+        }
+        // Durable, however the node's own journal is.
+        let mut all = fs::read_dir(path).map_err(failed)?;
+        all.try_for_each(|file| sync(&file?.path())).map_err(failed)?;
+        path.ancestors().take(3).try_for_each(sync).map_err(failed)
+    }
+
+    /// The number of the last entry; `None`: there is no such stream.
+    fn there(&mut self) -> Result<Option<u64>, ClusterError> {
+        match self.extent() {
+            Err(LogFault::NoStream) => Ok(None),
+            extent => extent.map(|extent| Some(extent.last)).map_err(|fault| self.error(fault)),
+        }
     }
 
     /// Removes the stream, and the base copies of it.
@@ -205,22 +236,30 @@ pub fn heal<E: Engine>(
             );
         }
         Side::Log => move_aside(&folder.path, "before-heal").map_err(failed)?,
-        Side::Disk if found.disk.records == 0 && found.common == Position::START => {
-            return refused("this folder has no journal: there is nothing to be kept");
+        Side::Disk if found.disk.records == 0 => {
+            return refused(
+                "this folder has nothing that the log has not: there is nothing to be kept",
+            );
+        }
+        Side::Disk if found.trimmed.is_some() => {
+            return refused(
+                "the log was trimmed behind the place where they part, so it cannot be written into this folder: keep the log",
+            );
         }
         Side::Disk => {
             let aside = aside(&folder.path, "log-before-heal");
-            if found.log.is_some() {
-                let before = log.last_entry()?;
-                std::thread::sleep(silence);
-                if log.last_entry()? != before {
-                    return refused(
-                        "a node appends to the log: stop all nodes of the cluster first",
-                    );
-                }
-                log.save(&found.common, folder, &aside.join("journal"))?;
+            // That there is no stream may be an old answer, or of a server that is apart.
+            let before = found.log.is_some().then(|| log.last_entry()).transpose()?;
+            std::thread::sleep(silence);
+            if log.there()? != before {
+                return refused(
+                    "the log changes, or is there again: stop all nodes of the cluster first",
+                );
             }
-            log.remove()?;
+            if before.is_some() {
+                log.save(&found.common, folder, &aside.join("journal"))?;
+                log.remove()?;
+            }
             aside
         }
     };

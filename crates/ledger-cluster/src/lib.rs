@@ -46,4 +46,4 @@ pub use memory::{EngineFault, Memory};
 pub use name::{ClusterName, NameError};
 pub use node_log::{At, CatchUpError, CaughtUp, EachGroup, NodeLog};
 pub use seal::{EntryKey, OpenError, SEAL_BYTES};
-pub use start::{BeginError, Listening, begin_run, catch_up, replay};
+pub use start::{BeginError, Listening, begin_run, catch_up, make, replay};

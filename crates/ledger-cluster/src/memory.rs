@@ -40,6 +40,10 @@ pub(crate) struct Entries {
     pub(crate) is_mute: bool,
     /// Readers are shown so many entries fewer.
     pub(crate) stale: usize,
+    /// They are, but where the log ends is told as it is.
+    pub(crate) slow: usize,
+    /// So often it is said that there is no stream.
+    pub(crate) gone: usize,
     pub(crate) appends: usize,
 }
 
@@ -119,8 +123,10 @@ impl Engine for Memory {
     }
 
     fn info(&mut self) -> Reply {
-        let stream = self.stream();
-        let Some(settings) = &stream.settings else {
+        let mut stream = self.stream();
+        let gone = stream.gone;
+        stream.gone = gone.saturating_sub(1);
+        let Some(settings) = stream.settings.as_ref().filter(|_| gone == 0) else {
             return Memory::error(10059, "stream not found");
         };
         let last = stream.entries.len() - stream.stale;
@@ -148,7 +154,7 @@ impl Engine for Memory {
     ) -> Result<(), String> {
         let stream = self.stream();
         let from = usize::try_from(from - 1).unwrap_or(usize::MAX).max(stream.trimmed);
-        let shown = &stream.entries[..stream.entries.len() - stream.stale];
+        let shown = &stream.entries[..stream.entries.len() - stream.stale - stream.slow];
         let _ = (from..)
             .zip(shown.iter().skip(from))
             .try_for_each(|(at, bytes)| each(at as u64 + 1, bytes));

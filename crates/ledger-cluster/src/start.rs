@@ -7,12 +7,16 @@ use ledger_journal::files::Folder;
 use ledger_journal::{Gather, Group, Known, Log, NotAppended, Position};
 use probe::Lease;
 
-use crate::{CatchUpError, CaughtUp, ClusterError, Engine, LogFault, NodeLog, OpenError};
+use crate::{
+    CatchUpError, CaughtUp, ClusterError, ClusterLog, Engine, LogFault, NodeLog, OpenError,
+};
 
 /// An append of a start is repeated after this time...
 const RETRY: Duration = Duration::from_millis(200);
 /// ...and given up after this one: changes of the log's leader take less.
 const BEGIN_WITHIN: Duration = Duration::from_secs(30);
+/// A stream that was made just now has no leader for this time at most.
+const LEADER_WITHIN: Duration = Duration::from_secs(10);
 
 /// Why a run does not begin.
 #[derive(Debug, thiserror::Error)]
@@ -39,7 +43,7 @@ impl BeginError {
             LogFault::Entry { why, .. } => *why == OpenError::Damaged,
             fault => {
                 matches!(fault, LogFault::Away(_) | LogFault::Hole(_) | LogFault::Unfinished { .. })
-            },
+            }
         }
     }
 
@@ -103,6 +107,27 @@ impl Listening {
         }
         takeover_ms.is_some_and(|ms| now_ms - self.since_ms >= ms)
     }
+}
+
+/// Makes the stream, unless it is there, for a journal that ends with this record, and judges it and all its servers. Returns how many entries it has.
+///
+/// # Errors
+/// What of the engine is not as it must be, or the stream was made for another journal.
+pub fn make<E: Engine>(log: &mut ClusterLog<E>, records: u64) -> Result<u64, BeginError> {
+    let (of, began) = (log.create(records)?, Instant::now());
+    while let Err(why) = log.attest_all() {
+        if began.elapsed() >= LEADER_WITHIN {
+            return Err(BeginError::Refused(why));
+        }
+        std::thread::sleep(RETRY);
+    }
+    let entries = log.last_entry()?;
+    if records > of && entries == 0 {
+        return Err(BeginError::Refused(format!(
+            "the stream was made for a journal of {of} records, and is empty; the journal of this data folder has {records}. `weir cluster heal --keep disk` makes the stream anew from it"
+        )));
+    }
+    Ok(entries)
 }
 
 /// Makes disk and log of a node the same: what the log has more is handed to `each`, and what the log has lost it has again from the disk.

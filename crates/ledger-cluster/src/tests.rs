@@ -10,8 +10,9 @@ use ledger_journal::{Disk, Durability, Gather, Group, Log, NotAppended, Position
 use vault::SecretKey;
 
 use crate::{
-    BeginError, CatchUpError, CaughtUp, ClusterError, ClusterLog, ClusterName, ENTRY_BYTES_MAX, EngineFault,
-    EntryKey, LogFault, Memory, NodeLog, Place,
+    BeginError, CatchUpError, CaughtUp, ClusterError, ClusterLog, ClusterName, DataFolder,
+    ENTRY_BYTES_MAX, EngineFault, EntryKey, Healed, Histories, LogFault, Memory, NodeLog, Place,
+    Side, heal, make,
 };
 
 impl Memory {
@@ -428,7 +429,9 @@ fn no_run_begins_from_a_part_of_the_journal_that_begins_the_log() {
         let read = other.begin(&engine, &all[..filled]);
         assert_eq!((read.0.is_err(), read.1.len()), (true, usize::from(begun.is_some())));
     }
-    assert_eq!(open(&engine).create(9).unwrap(), 8, "again: it stays what it was made for");
+    assert_eq!(make(&mut open(&engine), 9).unwrap(), 3, "again: it stays what it was made for");
+    let other_journal = make(&mut open(&memory()), 8).unwrap_err().to_string();
+    assert!(other_journal.contains("heal --keep disk"), "{other_journal}");
     assert_eq!(folder.begin(&engine, &all).0.unwrap().1.appended, 1);
     assert_eq!(other.begin(&engine, &all[..3]).0.unwrap().1.read, 1);
     // A journal that does not go into a log is found before there is one.
@@ -437,6 +440,57 @@ fn no_run_begins_from_a_part_of_the_journal_that_begins_the_log() {
     alone.append(&large(all[3].after())).unwrap();
     let long = NodeLog::new(open(&engine), alone).measure(&disk).unwrap_err();
     assert!(matches!(long, CatchUpError::TooLong { first: 9, .. }), "{long}");
+}
+
+/// What `heal` says to a log of five groups and a disk that has the first two, and two of its own.
+#[test]
+fn nothing_is_removed_that_was_not_seen_and_saved() {
+    type Row = (fn(&mut crate::memory::Entries), usize, Option<Side>, &'static str);
+    let own = 4;
+    let rows: [Row; 8] = [
+        (|_| {}, own, Some(Side::Disk), ""),
+        (|_| {}, 2, Some(Side::Disk), "nothing that the log has not"),
+        (|_| {}, 0, Some(Side::Disk), "nothing that the log has not"),
+        (|stream| stream.gone = 1, own, Some(Side::Disk), "or is there again"),
+        (|stream| stream.gone = 9, own, Some(Side::Disk), ""),
+        (|stream| stream.slow = 1, own, Some(Side::Disk), "up to entry 4, and ends with entry 5"),
+        (|stream| stream.trimmed = 3, own, Some(Side::Disk), "keep the log"),
+        (|stream| stream.trimmed = 3, own, Some(Side::Log), ""),
+    ];
+    for (act, on_disk, keep, expected) in rows {
+        let (engine, data, folder) = (memory(), Folder::new("heal"), Folder::new("heal/journal"));
+        let (mut log, all) = appended(&engine, 5);
+        let fork = groups(all[1].after(), 2, 700);
+        let mine: Vec<&Group> = all[..2].iter().chain(&fork).take(on_disk).collect();
+        let mut node = folder.begin(&memory(), &[]).0.unwrap().0;
+        mine.iter().for_each(|group| node.append(group).unwrap());
+        log.put_base((all[2].after(), 7), 1, Vec::new(), &|| false).unwrap();
+        act(&mut engine.stream());
+        let is_gone = engine.stream().gone > 1;
+        let disk = Disk::open(&folder.0, Durability::Sealed).unwrap();
+        let at = mine.last().map_or(Position::START, |group| *group.after());
+        let writer = Writer::new(disk.clone(), 1, 1 << 22, Tail { position: at, next_segment: 2 });
+        let of = DataFolder {
+            path: data.0.clone(),
+            durability: Durability::Sealed,
+            node: 1,
+            segment_bytes: 1 << 22,
+        };
+        let keep = keep.map(|side| (side, "a test"));
+        let healed = heal(NodeLog::new(open(&engine), writer), &disk, &of, keep, Duration::ZERO);
+        let told = healed.as_ref().err().map(ToString::to_string).unwrap_or_default();
+        assert!(told.contains(expected) && told.is_empty() == expected.is_empty(), "{told}");
+        let is_kept = is_gone || keep != Some((Side::Disk, "a test")) || !expected.is_empty();
+        assert_eq!(engine.entries(), if is_kept { 5 } else { 0 }, "{expected}");
+        let pieces = engine.stream().pieces.as_ref().unwrap().len();
+        assert_eq!(pieces > 0, is_kept, "{expected}: base copies");
+        if let Ok(Healed {
+            found: Histories { trimmed: Some(first), log: Some(log), .. }, ..
+        }) = healed
+        {
+            assert_eq!((first, log.records), (7, 4));
+        }
+    }
 }
 
 /// The log comes first: where it does not answer the disk has nothing, and where the disk fails the same group is appended again.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use ledger_cluster::{
     AnyEngine, BeginError, CaughtUp, ClusterLog, ClusterName, Connect, DataFolder, EntryKey,
-    JetStream, Listening, NodeLog, Servers,
+    JetStream, Listening, NodeLog, Servers, make,
 };
 use ledger_journal::{Disk, Writer};
 use vault::SecretKey;
@@ -24,10 +24,6 @@ use crate::start::{lock_data, workers};
 
 /// How long a server may take to answer; then another one is asked.
 const ANSWER: Duration = Duration::from_millis(400);
-/// A stream that was made just now is asked again after this time.
-const RETRY: Duration = Duration::from_millis(200);
-/// A stream that was made just now has no leader for this time at most.
-const LEADER_WITHIN: Duration = Duration::from_secs(10);
 /// A standby looks for more in the log this often.
 const LOOK: Duration = Duration::from_millis(100);
 /// A base copy that could not be begun from is tried again after this time.
@@ -168,32 +164,12 @@ pub fn init(config: &Config) -> Result<Made, StartError> {
 pub(crate) fn init_in(config: &Config, mut log: ClusterLog<AnyEngine>) -> Result<Made, StartError> {
     let data = &config.node.data_dir;
     if !data.join("journal").exists() {
-        let entries = made(&mut log, 0)?;
+        let entries = make(&mut log, 0)?;
         return Ok(Made { entries, caught_up: CaughtUp::default() });
     }
     let _lock = lock_data(data)?;
-    // What does not go into the log makes no stream.
-    let (entries, caught_up) = put_into(config, log, &mut made)?;
+    let (entries, caught_up) = put_into(config, log)?;
     Ok(Made { entries, caught_up })
-}
-
-/// Makes the stream, for a journal that ends with this record, and judges it. Returns how many entries it has.
-fn made(log: &mut ClusterLog<AnyEngine>, records: u64) -> Result<u64, StartError> {
-    let of = log.create(records).map_err(BeginError::from)?;
-    let began = Instant::now();
-    while let Err(why) = log.attest_all() {
-        if began.elapsed() >= LEADER_WITHIN {
-            return Err(StartError::Cluster(why));
-        }
-        std::thread::sleep(RETRY);
-    }
-    let entries = log.last_entry().map_err(BeginError::from)?;
-    if records > of && entries == 0 {
-        return Err(StartError::Cluster(format!(
-            "the stream was made for a journal of {of} records, and is empty; the journal of this data folder has {records}. `weir cluster heal --keep disk` makes the stream anew from it"
-        )));
-    }
-    Ok(entries)
 }
 
 pub use ledger_cluster::{Healed, Histories, History, Side};

@@ -160,9 +160,15 @@ fn heal(args: &HealArgs, out: &mut impl Write) -> Result<(), String> {
     let keep = args.keep.as_ref().map(side);
     let keep = keep.zip(args.why.as_deref());
     let healed = weir_node::cluster::heal(&config, keep).map_err(|error| error.to_string())?;
-    let Histories { common, log, disk } = healed.found;
+    let Histories { common, trimmed, log, disk } = healed.found;
     // `out` knows of what fails.
-    let _ = writeln!(out, "the same up to record {}; behind it:", common.sequence - 1);
+    let _ = match trimmed {
+        None => writeln!(out, "the same up to record {}; behind it:", common.sequence - 1),
+        Some(first) => writeln!(
+            out,
+            "the log was trimmed and begins with record {first}: whether the disk had the same before is not known; from there on:"
+        ),
+    };
     for (name, history) in [("log ", log.as_ref()), ("disk", Some(&disk))] {
         let _ = match history {
             None => writeln!(out, "{name} there is no such stream"),

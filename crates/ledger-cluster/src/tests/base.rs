@@ -166,6 +166,30 @@ fn the_log_is_trimmed_behind_the_older_of_two_copies_and_a_node_begins_from_one(
     assert_eq!(begins(&mut empty, &folder.0), Err(LogFault::NoBase { first: 21 }));
 }
 
+/// The log was made anew, and copies of the one before are still there: newer than its own.
+#[test]
+fn a_copy_of_another_history_is_passed_over() {
+    let (engine, folder) =
+        (memory(), Gone(std::env::temp_dir().join(format!("base-fork-{}", std::process::id()))));
+    let (mut log, all) = appended(&engine, 6);
+    for groups in [2, 3, 5] {
+        put(&mut log, &all, groups, 1).unwrap();
+    }
+    let names = log.all_kept("copy").unwrap();
+    assert_eq!((names.len(), engine.stream().trimmed), (2, 3));
+    engine.cut(4);
+    let begin = |folder: &Path| begins(&mut open(&engine), folder).map(|base| base.0);
+    assert_eq!(begin(&folder.0), Ok("of 3".into()), "the log ends before the newest one");
+    let mut log = open(&engine);
+    log.seek(all[3].after()).unwrap();
+    let other = groups(all[3].after(), 3, 900);
+    other.iter().for_each(|group| log.append(group).unwrap());
+    assert_eq!(begin(&folder.0), Ok("of 3".into()), "it forks before the newest one");
+    // Copies of this one are made all the same, and the log is trimmed behind them.
+    assert_eq!(put(&mut log, &other, 1, 2), Ok(3));
+    assert_eq!(put(&mut log, &other, 2, 2), Ok(5));
+}
+
 #[test]
 fn a_copy_of_another_history_or_of_the_logs_very_end_trims_nothing() {
     let engine = memory();

@@ -7,7 +7,9 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use ledger::{Bank, Door, MemoJudge, MemoJudgement, NODE_BYTES_MAX, PurseOptions};
-use ledger_cluster::{AnyEngine, At, BeginError, CaughtUp, ClusterLog, NodeLog, begin_run, settle};
+use ledger_cluster::{
+    AnyEngine, At, BeginError, CaughtUp, ClusterLog, NodeLog, begin_run, make, settle,
+};
 use ledger_journal::{
     Disk, JournalOptions, Keep, Known, Log, ReadError, RecoverError, Report, Watermarks, Writer,
 };
@@ -149,21 +151,21 @@ pub(crate) fn recover(
     read.begin(config, doors, Box::new(writer), None)
 }
 
-/// Puts the journal of the data folder into a log on other machines, and what that has more into the journal. `make` has the stream made for it, by
-/// its last record. Returns what that says, too.
+/// Puts the journal of the data folder into a log on other machines, which is made for it, and what that has more into the journal. Returns
+/// how many entries there were, too.
 ///
 /// # Errors
-/// They do not belong together, or cannot be read or written; before `make`, where a group does not go into an entry.
+/// They do not belong together, or cannot be read or written.
 pub(crate) fn put_into(
     config: &Config,
     log: ClusterLog<AnyEngine>,
-    make: &mut dyn FnMut(&mut ClusterLog<AnyEngine>, u64) -> Result<u64, StartError>,
 ) -> Result<(u64, CaughtUp), StartError> {
     // A journal that is gone is not put anywhere.
     known::before_start(&config.node.data_dir, Permits::default())?;
     let (mut read, writer) = ReadBack::of(config, Permits::default(), 1, &[], true)?;
     let (mut node, mut of_log) = (NodeLog::new(log, writer), OfLog::default());
     let records = node.measure(&read.disk).map_err(BeginError::from)?;
+    // What does not go into the log makes no stream.
     let entries = make(node.log(), records)?;
     let caught_up = node.catch_up(&read.disk, &mut |group| of_log.take(&mut read.bank, group));
     Ok((entries, caught_up.map_err(BeginError::from)?))
