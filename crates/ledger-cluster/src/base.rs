@@ -71,13 +71,16 @@ impl<E: Engine> ClusterLog<E> {
         self.trim(is_over)
     }
 
-    /// The copies, but for those of another history, which a log that was made anew may find.
+    /// The newest two copies, but for those of another history, which a log that was made anew may find.
     fn copies(&mut self) -> Result<Vec<String>, LogFault> {
         let mut names = Vec::new();
-        for name in self.all_kept(KIND).map_err(|error| error.fault)? {
+        let mut all = self.all_kept(KIND).map_err(|error| error.fault)?;
+        while names.len() < 2
+            && let Some(name) = all.pop()
+        {
             match self.place_of(&name) {
                 Err(LogFault::Fork { .. } | LogFault::Behind { .. }) => {}
-                _ => names.push(name),
+                _ => names.insert(0, name),
             }
         }
         Ok(names)

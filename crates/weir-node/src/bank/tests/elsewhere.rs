@@ -630,7 +630,8 @@ fn a_log_is_trimmed_and_a_node_that_has_less_begins_from_a_base_copy() {
         let (before, mut warm) = (copies(&engine), standby(&engine, &data));
         limited(&mut bank, 200 + lines.len() as u64);
         let end = Clock::now() + PATIENCE;
-        while copies(&engine) == before && lines.len() > 3 {
+        // A third copy goes once the log is trimmed.
+        while lines.len() > 3 && (copies(&engine) == before || copies(&engine).len() > 2) {
             assert!(Clock::now() < end, "no copy of {before:?}");
             warm.follow().unwrap();
             std::thread::sleep(Duration::from_millis(1));
