@@ -190,6 +190,26 @@ impl DataFolder {
         Ok(Writer::new(disk, self.node, self.segment_bytes, tail))
     }
 
+    /// Puts a copy of its newest snapshot beside the log that was begun from it, with what followed a log before. No other node begins without one where
+    /// the journal does not reach back to the first record.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn put_base<E: Engine>(&self, log: &mut ClusterLog<E>) -> Result<(), CatchUpError> {
+        let journal = self.path.join("journal");
+        let of = (newest(&journal), std::process::id().into());
+        if of.0 == 0 {
+            return Ok(());
+        }
+        let mut files = files(&self.path).map_err(|error| CatchUpError::Disk(error.to_string()))?;
+        // What did not is sent by the first run.
+        files.retain(|(path, _)| {
+            let folder = path.split_once('/').map(|(folder, _)| self.path.join(folder));
+            folder.is_none_or(|folder| folder.join("carried").exists())
+        });
+        put(log, &journal, of, &files, &|| false).map(drop).map_err(CatchUpError::Disk)
+    }
+
     /// Has it begin from the newest base copy. Its own journal, and what else follows the log, are moved aside.
     ///
     /// # Errors

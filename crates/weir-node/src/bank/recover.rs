@@ -168,7 +168,13 @@ pub(crate) fn put_into(
     // What does not go into the log makes no stream.
     let entries = make(node.log(), records)?;
     let caught_up = node.catch_up(&read.disk, &mut |group| of_log.take(&mut read.bank, group));
-    Ok((entries, caught_up.map_err(BeginError::from)?))
+    let caught_up = caught_up.map_err(BeginError::from)?;
+    match cluster::folder(config).put_base(&mut node.into_log()) {
+        Err(error) if caught_up.appended > 0 => return Err(BeginError::from(error).into()),
+        Err(error) => tracing::warn!(%error, "no base copy beside the log"),
+        Ok(()) => {}
+    }
+    Ok((entries, caught_up))
 }
 
 /// Says what was read, for the log.
