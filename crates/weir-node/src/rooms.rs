@@ -70,6 +70,10 @@ impl Rooms {
 
     /// Takes the next record of the log. What cannot be taken now is taken when the rooms settle.
     pub(crate) fn take(&mut self, record: &Record) {
+        if let Record::RunStarted { .. } = record {
+            // What the bank before did not end never ends.
+            self.begun = Default::default();
+        }
         let Record::Kept { room, last, .. } = record else { return };
         let message = self.messages.take(record);
         self.begun[*room as usize - 1] = !last;
@@ -87,6 +91,11 @@ impl Rooms {
                 "this node's files do not follow the log; it is tried again before it takes over"
             );
         }
+    }
+
+    /// Was a message not taken?
+    pub(crate) fn have_failed(&self) -> bool {
+        self.failed
     }
 
     /// Brings the files to where the books are: `disk` has all records before the given one.

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ledger::{Bank, Record};
 use ledger_cluster::{
@@ -67,8 +67,8 @@ pub struct Warm {
     node: NodeLog<Disk, AnyEngine>,
     of_log: OfLog,
     housekeeper: Option<Housekeeper>,
-    /// The files beside the journal were found to be as the log says.
-    settled: bool,
+    /// When the files beside the journal were last brought to where the log is.
+    settled: Option<Instant>,
 }
 
 /// How a follower stands.
@@ -89,7 +89,7 @@ impl Warm {
         log: ClusterLog<AnyEngine>,
     ) -> Warm {
         let (node, of_log) = (NodeLog::new(log, writer), OfLog::default());
-        Warm { read, node, of_log, housekeeper: None, settled: false }
+        Warm { read, node, of_log, housekeeper: None, settled: None }
     }
 
     /// Reads the journal back, and what the log has behind it, for a run that begins at once.
@@ -159,13 +159,21 @@ impl Warm {
         let last = node.follow(NodeClock::new().now_ms(), each);
         let last = last.map_err(BeginError::from)?;
         let is_even = node.at().get().1 >= last;
-        if let Some(rooms) = of_log.rooms.as_mut().filter(|_| is_even && !self.settled) {
-            rooms.settle((&read.disk, node.position().sequence))?;
-            self.settled = true;
+        let is_due = |rooms: &&mut Rooms| match self.settled {
+            None => is_even,
+            Some(at) => is_even && rooms.have_failed() && at.elapsed() >= KEEP_EVERY,
+        };
+        if let Some(rooms) = of_log.rooms.as_mut().filter(is_due) {
+            match rooms.settle((&read.disk, node.position().sequence)) {
+                // It is tried again: no copy is made until then.
+                Err(error) if self.settled.is_some() => tracing::warn!(%error, "files"),
+                settled => settled?,
+            }
+            self.settled = Some(Instant::now());
         }
         of_log.follow_budgets(read, node);
         if let Some(housekeeper) = &self.housekeeper
-            && self.settled
+            && self.settled.is_some()
             && of_log.rooms.as_ref().is_some_and(Rooms::are_whole)
         {
             housekeeper.hand_files(&read.data);

@@ -17,7 +17,7 @@ use super::super::recover::ReadBack;
 use super::*;
 use crate::cluster::{Side, Standby, heal_in, init_in};
 use crate::in_force::{Digest, FileInForce, copy_of, message, name, put_in};
-use crate::rooms::carrier;
+use crate::rooms::{Rooms, carrier};
 
 /// A log in memory, which may be silent, or another bank's.
 #[derive(Clone, Default)]
@@ -395,6 +395,19 @@ fn a_key_that_was_made_on_the_bank_is_on_every_node_once() {
     assert!(matches!(rotated(&mut store), Err(KeyStoreError::Append(_))));
     let versions = store.keys().get("orders").unwrap().versions().latest();
     assert_eq!((versions, keys(&other.data) == expected), (2, true));
+}
+
+#[test]
+fn a_message_that_a_bank_did_not_end_keeps_no_files_from_a_base_copy_after_the_next_run_began() {
+    let (engine, data) = (engine(), empty());
+    drop(node(&engine, empty()).unwrap());
+    let (config, begin) = (config_in(&data), groups(&engine).swap_remove(0).swap_remove(0));
+    let (read, _) = ReadBack::of(&config, Permits::default(), 1, &[], true).unwrap();
+    let mut rooms = Rooms::open(&config, &read.bank, (&read.disk, 1)).unwrap();
+    rooms.take(&Record::Kept { room: Room::Edits, part: 0, last: false, bytes: [0].into() });
+    assert!(!rooms.are_whole());
+    rooms.take(&begin);
+    assert!(rooms.are_whole());
 }
 
 #[test]
