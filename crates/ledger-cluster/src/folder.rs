@@ -30,14 +30,14 @@ const MAKING: &str = "base-making";
 /// ...and one that is there whole, and takes the place of what was there.
 const WHOLE: &str = "base-whole";
 
-/// Files by their path in the data folder.
-type Files = Vec<(&'static str, Vec<u8>)>;
+/// Files beside the journal, by their path in the data folder.
+type Beside = Vec<(&'static str, Vec<u8>)>;
 
 /// The files beside the journal, as they are now. Whoever calls this writes them.
 ///
 /// # Errors
 /// The disk.
-fn files(data: &Path) -> io::Result<Files> {
+fn files(data: &Path) -> io::Result<Beside> {
     let read = |path: &&'static str| match fs::read(data.join(path)) {
         Ok(bytes) => Some(Ok((*path, bytes))),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -54,7 +54,7 @@ fn put<E: Engine>(
     log: &mut ClusterLog<E>,
     journal: &Path,
     (sequence, maker): (u64, u64),
-    files: &Files,
+    files: &Beside,
     is_over: &dyn Fn() -> bool,
 ) -> Result<u64, String> {
     let told = |error: &dyn ToString| error.to_string();
@@ -90,7 +90,7 @@ pub struct Asked {
     pub stop: AtomicBool,
     /// The files beside the journal are wanted.
     wants: AtomicBool,
-    files: Mutex<Option<Files>>,
+    files: Mutex<Option<Beside>>,
 }
 
 impl Asked {
@@ -191,11 +191,15 @@ impl DataFolder {
     }
 
     /// Puts a copy of its newest snapshot beside the log that was begun from it, with what followed a log before. No other node begins without one where
-    /// the journal does not reach back to the first record.
+    /// the journal does not reach back to the first record. Unless it `must` be there, what fails is said only.
     ///
     /// # Errors
     /// Why there is none.
-    pub fn put_base<E: Engine>(&self, log: &mut ClusterLog<E>) -> Result<(), CatchUpError> {
+    pub fn put_base<E: Engine>(
+        &self,
+        log: &mut ClusterLog<E>,
+        must: bool,
+    ) -> Result<(), CatchUpError> {
         let journal = self.path.join("journal");
         let of = (newest(&journal), std::process::id().into());
         if of.0 == 0 {
@@ -207,7 +211,14 @@ impl DataFolder {
             let folder = path.split_once('/').map(|(folder, _)| self.path.join(folder));
             folder.is_none_or(|folder| folder.join("carried").exists())
         });
-        put(log, &journal, of, &files, &|| false).map(drop).map_err(CatchUpError::Disk)
+        match put(log, &journal, of, &files, &|| false) {
+            Err(why) if must => Err(CatchUpError::Disk(why)),
+            Err(why) => {
+                tracing::warn!(why, "no base copy beside the log");
+                Ok(())
+            }
+            Ok(_) => Ok(()),
+        }
     }
 
     /// Has it begin from the newest base copy. Its own journal, and what else follows the log, are moved aside.

@@ -31,7 +31,7 @@ pub(crate) struct Rooms {
     vault: CarriedKeys,
     budgets: FileInForce,
     /// The last message was not taken, and that was said.
-    failed: bool,
+    pub(crate) failed: bool,
     /// By [`Room::ALL`]: the last record was not the end of a message.
     begun: [bool; Room::ALL.len()],
 }
@@ -91,11 +91,6 @@ impl Rooms {
                 "this node's files do not follow the log; it is tried again before it takes over"
             );
         }
-    }
-
-    /// Was a message not taken?
-    pub(crate) fn have_failed(&self) -> bool {
-        self.failed
     }
 
     /// Brings the files to where the books are: `disk` has all records before the given one.

@@ -169,11 +169,8 @@ pub(crate) fn put_into(
     let entries = make(node.log(), records)?;
     let caught_up = node.catch_up(&read.disk, &mut |group| of_log.take(&mut read.bank, group));
     let caught_up = caught_up.map_err(BeginError::from)?;
-    match cluster::folder(config).put_base(&mut node.into_log()) {
-        Err(error) if caught_up.appended > 0 => return Err(BeginError::from(error).into()),
-        Err(error) => tracing::warn!(%error, "no base copy beside the log"),
-        Ok(()) => {}
-    }
+    let put = cluster::folder(config).put_base(&mut node.into_log(), caught_up.appended > 0);
+    put.map_err(BeginError::from)?;
     Ok((entries, caught_up))
 }
 

@@ -161,7 +161,7 @@ impl Warm {
         let is_even = node.at().get().1 >= last;
         let is_due = |rooms: &&mut Rooms| match self.settled {
             None => is_even,
-            Some(at) => is_even && rooms.have_failed() && at.elapsed() >= KEEP_EVERY,
+            Some(at) => is_even && rooms.failed && at.elapsed() >= KEEP_EVERY,
         };
         if let Some(rooms) = of_log.rooms.as_mut().filter(is_due) {
             match rooms.settle((&read.disk, node.position().sequence)) {
