@@ -174,7 +174,10 @@ impl<E: Engine> ClusterLog<E> {
     }
 
     /// The number of the last entry; `None`: there is no such stream.
-    fn there(&mut self) -> Result<Option<u64>, ClusterError> {
+    ///
+    /// # Errors
+    /// [`ClusterError`].
+    pub fn there(&mut self) -> Result<Option<u64>, ClusterError> {
         match self.extent() {
             Err(LogFault::NoStream) => Ok(None),
             extent => extent.map(|extent| Some(extent.last)).map_err(|fault| self.error(fault)),
@@ -235,7 +238,19 @@ pub fn heal<E: Engine>(
                 "there is no such stream, so there is no log to be kept: keep the disk, of the node whose journal is the longest",
             );
         }
-        Side::Log => move_aside(&folder.path, "before-heal").map_err(failed)?,
+        Side::Log if found.log.as_ref().is_some_and(|log| log.records == 0) => {
+            return refused(
+                "the log has nothing that this folder has not: a start appends to it what is missing there",
+            );
+        }
+        Side::Log => {
+            let extent = log.extent().map_err(|fault| log.error(fault))?;
+            if extent.first > 1 {
+                // The folder begins anew from a base copy.
+                log.seek_oldest()?;
+            }
+            move_aside(&folder.path, "before-heal").map_err(failed)?
+        }
         Side::Disk if found.disk.records == 0 => {
             return refused(
                 "this folder has nothing that the log has not: there is nothing to be kept",

@@ -164,6 +164,15 @@ pub fn init(config: &Config) -> Result<Made, StartError> {
 pub(crate) fn init_in(config: &Config, mut log: ClusterLog<AnyEngine>) -> Result<Made, StartError> {
     let data = &config.node.data_dir;
     if !data.join("journal").exists() {
+        let mut kept = log.all_kept("file").map_err(BeginError::from)?;
+        kept.extend(log.all_kept("copy").map_err(BeginError::from)?);
+        if !kept.is_empty() && log.there().map_err(BeginError::from)?.is_none() {
+            return Err(StartError::Cluster(format!(
+                "the log of cluster {:?} is gone, and files beside it are there: a node that begins an empty one spends every budget again. \
+                 Stop all nodes, and run `weir cluster heal --keep disk --why TEXT` with the data folder of the last bank; a new cluster takes another cluster.name",
+                config.cluster.name
+            )));
+        }
         let entries = make(&mut log, 0)?;
         return Ok(Made { entries, caught_up: CaughtUp::default() });
     }

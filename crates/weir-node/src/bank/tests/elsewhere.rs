@@ -782,6 +782,10 @@ fn a_log_that_is_gone_begins_anew_from_a_disk_that_does_not_reach_back_either() 
     assert!(gone.contains("there is no such stream") && gone.contains("cluster heal"), "{gone}");
     let mut config = config_in(&data);
     config.cluster.takeover_ms = 1;
+    let about = serde_json::json!({});
+    log_of(&engine, 1).keep("file.f00d", &about, &mut &b"{}"[..]).unwrap();
+    let begun_anew = init_in(&config_in(&empty()), log_of(&engine, 1)).unwrap_err().to_string();
+    assert!(begun_anew.contains("is gone, and files beside it"), "{begun_anew}");
     let heal = |keep| heal_in(&config, log_of(&engine, 1), Some((keep, "it was deleted")));
     assert!(heal(Side::Log).is_err());
     assert_eq!(heal(Side::Disk).unwrap().found.log, None);
