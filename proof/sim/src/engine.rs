@@ -373,7 +373,7 @@ fn fill_up(engine: &mut Engine, disk: &mut Writer<NodeFolder>) -> Result<(), Str
         if engine.entries.pop().is_none() {
             // The engine lost its beginning, and retention took that of the disk: a new log, behind what the disk has.
             engine.begins = here;
-            engine.events.push("start: nothing in common, a person began a log");
+            engine.events.push("start: two histories, a person kept one");
             return Ok(());
         }
         engine.events.push("start: two histories, a person kept one");

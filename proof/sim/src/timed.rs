@@ -169,7 +169,7 @@ impl World {
         if matches!(&answer, Err(found) if found.verdict == Verdict::TooOld)
             && made_room(&self.model.records, known.key)
         {
-            self.stats.one("timed: settled, and made room");
+            self.stats.one("timed: settled, or too late");
             return Ok(());
         }
         let alive = known.until_ms.is_some_and(|until_ms| at_ms < until_ms);
